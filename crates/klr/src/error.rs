@@ -3,71 +3,107 @@
 //! A [`ReadError`] names the byte, the path of type and field names down to the value, and what is wrong there. The
 //! path is collected while the error unwinds; reading a good file costs nothing for it.
 
-/// Codes of the read stage (letter `P`, exit 2).
+use tandem_bir::diag::{Code, Diagnostic, Site};
+
+/// Codes of KLR files by what they mean (letter `P`, exit 2).
 pub mod code {
+    use tandem_bir::diag::{Code, codes};
+
     /// The file cannot be read from disk.
-    pub const UNREADABLE: &str = "P0001";
+    pub const UNREADABLE: Code = codes::P0001;
     /// The bytes are not a KLR file.
-    pub const NOT_KLR: &str = "P0002";
+    pub const NOT_KLR: Code = codes::P0002;
     /// The file is a text form of an older KLR (JSON or value syntax).
-    pub const TEXT_FORM: &str = "P0003";
+    pub const TEXT_FORM: Code = codes::P0003;
     /// The header holds another version than 0.0.12.
-    pub const WRONG_VERSION: &str = "P0004";
+    pub const WRONG_VERSION: Code = codes::P0004;
     /// The file holds a Python or NKI syntax tree, not a traced kernel.
-    pub const NOT_TRACED: &str = "P0005";
+    pub const NOT_TRACED: Code = codes::P0005;
     /// The file holds a call site (a file name), not a kernel.
-    pub const CALL_SITE: &str = "P0006";
+    pub const CALL_SITE: Code = codes::P0006;
     /// The layout is that of KLR of September 2025 or before.
-    pub const OLDER_LAYOUT: &str = "P0007";
+    pub const OLDER_LAYOUT: Code = codes::P0007;
     /// The file ends inside a value.
-    pub const TRUNCATED: &str = "P0008";
+    pub const TRUNCATED: Code = codes::P0008;
     /// A value of another kind than the type demands.
-    pub const WRONG_KIND: &str = "P0009";
+    pub const WRONG_KIND: Code = codes::P0009;
     /// A tagged value of another or an unknown type.
-    pub const WRONG_TYPE: &str = "P0010";
+    pub const WRONG_TYPE: Code = codes::P0010;
     /// A constructor number the type does not have.
-    pub const UNKNOWN_CONSTRUCTOR: &str = "P0011";
+    pub const UNKNOWN_CONSTRUCTOR: Code = codes::P0011;
     /// Another number of fields than the constructor has.
-    pub const FIELD_COUNT: &str = "P0012";
+    pub const FIELD_COUNT: Code = codes::P0012;
     /// A length or count that exceeds the rest of the file.
-    pub const LENGTH: &str = "P0013";
+    pub const LENGTH: Code = codes::P0013;
     /// A string that is not UTF-8.
-    pub const UTF8: &str = "P0014";
+    pub const UTF8: Code = codes::P0014;
     /// An integer outside the range of its type.
-    pub const INT_RANGE: &str = "P0015";
+    pub const INT_RANGE: Code = codes::P0015;
     /// Accesses nested deeper than the limit.
-    pub const TOO_DEEP: &str = "P0016";
+    pub const TOO_DEEP: Code = codes::P0016;
     /// A string longer than the limit.
-    pub const STRING_LIMIT: &str = "P0017";
+    pub const STRING_LIMIT: Code = codes::P0017;
     /// A tensor that does not fit its address.
-    pub const TENSOR_BOUNDS: &str = "P0018";
+    pub const TENSOR_BOUNDS: Code = codes::P0018;
     /// A slice with step 0.
-    pub const ZERO_SLICE_STEP: &str = "P0019";
+    pub const ZERO_SLICE_STEP: Code = codes::P0019;
     /// A basic access without exactly one index per dimension.
-    pub const INDEX_COUNT: &str = "P0020";
+    pub const INDEX_COUNT: Code = codes::P0020;
     /// Proposition fields with and without bytes in one file.
-    pub const MIXED_PROPOSITIONS: &str = "P0021";
+    pub const MIXED_PROPOSITIONS: Code = codes::P0021;
     /// CBOR that KLR never uses (indefinite length, reserved head).
-    pub const CBOR_FORM: &str = "P0022";
+    pub const CBOR_FORM: Code = codes::P0022;
     /// A value the 2.24 layout cannot express (writing).
-    pub const NOT_EXPRESSIBLE: &str = "P0023";
+    pub const NOT_EXPRESSIBLE: Code = codes::P0023;
     /// Warning: bytes after the end of the kernel.
-    pub const TRAILING_BYTES: &str = "P0050";
+    pub const TRAILING_BYTES: Code = codes::P0050;
     /// Note: proposition fields written as empty lists were accepted.
-    pub const PROPOSITION_BYTES: &str = "P0051";
+    pub const PROPOSITION_BYTES: Code = codes::P0051;
     /// Note: a length or integer was written longer than needed.
-    pub const LONG_HEAD: &str = "P0052";
+    pub const LONG_HEAD: Code = codes::P0052;
     /// Note: structures of the 2.24 layout were read.
-    pub const LAYOUT_2_24: &str = "P0053";
+    pub const LAYOUT_2_24: Code = codes::P0053;
     /// Note: a stored `freeElements` differs from the shape.
-    pub const FREE_ELEMENTS: &str = "P0054";
+    pub const FREE_ELEMENTS: Code = codes::P0054;
+
+    /// Every code above.
+    pub const ALL: &[Code] = &[
+        UNREADABLE,
+        NOT_KLR,
+        TEXT_FORM,
+        WRONG_VERSION,
+        NOT_TRACED,
+        CALL_SITE,
+        OLDER_LAYOUT,
+        TRUNCATED,
+        WRONG_KIND,
+        WRONG_TYPE,
+        UNKNOWN_CONSTRUCTOR,
+        FIELD_COUNT,
+        LENGTH,
+        UTF8,
+        INT_RANGE,
+        TOO_DEEP,
+        STRING_LIMIT,
+        TENSOR_BOUNDS,
+        ZERO_SLICE_STEP,
+        INDEX_COUNT,
+        MIXED_PROPOSITIONS,
+        CBOR_FORM,
+        NOT_EXPRESSIBLE,
+        TRAILING_BYTES,
+        PROPOSITION_BYTES,
+        LONG_HEAD,
+        LAYOUT_2_24,
+        FREE_ELEMENTS,
+    ];
 }
 
 /// Why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
     /// Diagnostic code, one of [`code`].
-    pub code: &'static str,
+    pub code: Code,
     /// Byte offset of the value at fault.
     pub offset: usize,
     /// Path of the value: the type read, then fields, constructors of operators and list indices, as in
@@ -91,13 +127,26 @@ impl std::fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
+impl From<ReadError> for Diagnostic {
+    fn from(error: ReadError) -> Diagnostic {
+        let ReadError { code, offset, path, message, note } = error;
+        let found = Diagnostic::new(code, message).site(place(offset, path));
+        match note {
+            Some(note) => found.note(note),
+            None => found,
+        }
+    }
+}
+
+fn place(offset: usize, path: String) -> Site {
+    Site { offset: Some(offset as u64), path, ..Site::default() }
+}
+
 /// Something worth saying about a file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadNote {
     /// Diagnostic code, one of [`code`].
-    pub code: &'static str,
-    /// Whether it is a warning rather than a note.
-    pub warning: bool,
+    pub code: Code,
     /// Byte offset of the first occurrence.
     pub offset: usize,
     /// What was seen.
@@ -110,11 +159,17 @@ impl std::fmt::Display for ReadNote {
     }
 }
 
+impl From<ReadNote> for Diagnostic {
+    fn from(note: ReadNote) -> Diagnostic {
+        Diagnostic::new(note.code, note.message).site(place(note.offset, String::new()))
+    }
+}
+
 /// A value the layout asked for cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
     /// Diagnostic code, [`code::NOT_EXPRESSIBLE`].
-    pub code: &'static str,
+    pub code: Code,
     /// Type and field, as in `NcDmaCopy.priority`.
     pub field: &'static str,
 }
@@ -126,6 +181,13 @@ impl std::fmt::Display for WriteError {
 }
 
 impl std::error::Error for WriteError {}
+
+impl From<WriteError> for Diagnostic {
+    fn from(error: WriteError) -> Diagnostic {
+        let message = format!("the 2.24 layout has no field {} and it is not at its default", error.field);
+        Diagnostic::new(error.code, message)
+    }
+}
 
 /// One step of a path.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +202,7 @@ pub(crate) struct Fail(Box<FailData>);
 
 #[derive(Debug)]
 struct FailData {
-    code: &'static str,
+    code: Code,
     offset: usize,
     message: String,
     note: Option<String>,
@@ -150,7 +212,7 @@ struct FailData {
 
 impl Fail {
     #[cold]
-    pub(crate) fn new(code: &'static str, offset: usize, message: String) -> Fail {
+    pub(crate) fn new(code: Code, offset: usize, message: String) -> Fail {
         Fail(Box::new(FailData { code, offset, message, note: None, steps: Vec::new() }))
     }
 

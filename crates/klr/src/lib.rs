@@ -13,7 +13,7 @@ pub mod build;
 mod cbor;
 mod container;
 pub mod error;
-
+pub mod info;
 pub mod print;
 mod read;
 mod wire;

@@ -512,30 +512,29 @@ impl<'a> Reader<'a> {
     /// What is worth saying about the file, after reading it all.
     pub(crate) fn notes(&self) -> Vec<ReadNote> {
         let mut notes = Vec::new();
-        let mut add = |code, warning, offset, message: String| {
-            notes.push(ReadNote { code, warning, offset, message });
+        let mut add = |code, offset, message: String| {
+            notes.push(ReadNote { code, offset, message });
         };
         if let Some(at) = self.prop_bytes {
             let text =
                 "proposition fields are written as empty lists, a known defect of one serializer; accepted";
-            add(code::PROPOSITION_BYTES, false, at, text.to_string());
+            add(code::PROPOSITION_BYTES, at, text.to_string());
         }
         if let Some(at) = self.long_head {
             let text = "an integer or length is written longer than needed; writing will shorten it";
-            add(code::LONG_HEAD, false, at, text.to_string());
+            add(code::LONG_HEAD, at, text.to_string());
         }
         if let Some(at) = self.old_layout {
             let text =
                 format!("structures of the 2.24 layout (fewer fields, such as {} of 2.24)", "CollectiveOp");
-            add(code::LAYOUT_2_24, false, at, text);
+            add(code::LAYOUT_2_24, at, text);
         }
         if let Some((at, text)) = &self.free_elements {
-            add(code::FREE_ELEMENTS, false, *at, text.clone());
+            add(code::FREE_ELEMENTS, *at, text.clone());
         }
         if self.remaining() > 0 {
             add(
                 code::TRAILING_BYTES,
-                true,
                 self.pos,
                 format!("{} bytes follow the kernel; ignored", self.remaining()),
             );

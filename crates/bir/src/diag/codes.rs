@@ -77,6 +77,35 @@ codes! {
     U0005 Input Error "option value out of range" "The option does not take this value. For an LNC size the rule is 1 or 2; more than two cores cannot be expressed on the machine.";
 
     // ---- P: reading files (exit 2) ----
+    // KLR files: P0001 to P0099
+    P0001 Input Error "kernel file cannot be read" "The kernel file does not exist or cannot be opened. The vendor's compiler says: fail to locate KLIR artifact.";
+    P0002 Input Error "not a KLR file" "A KLR file starts with the bytes d9 d9 f7, the self-described CBOR tag. This file starts with something else and is no text form either.";
+    P0003 Input Error "text form of a kernel" "Older KLR tools printed traced kernels as JSON or in their own value syntax, sometimes under the name .klr. Neither can be read back. Trace the kernel again with a tracer that writes CBOR.";
+    P0004 Input Error "wrong KLR version" "The header of the file holds a version other than 0.0.12, the only one known. The vendor's compiler refuses it too.";
+    P0005 Input Error "not a traced kernel" "The file holds the syntax tree of a Python or NKI kernel, as gathered before tracing. Trace the kernel first. The vendor's compiler says: Wrong KLIR content type.";
+    P0006 Input Error "call site instead of a kernel" "The file holds the data of a call site in a graph: the name of the kernel's file. Give that file instead.";
+    P0007 Input Error "file of an older KLR" "The version in the header did not change while the type table did. Type tags or field counts show that the file was written by KLR of September 2025 or before. Trace the kernel again.";
+    P0008 Input Error "file ends too early" "The file is empty or ends inside a value: it was cut short while it was written or copied.";
+    P0009 Input Error "value of the wrong kind" "Where the type table wants a number, a string, a Bool, a float or a list stands a value of another kind. The message names both.";
+    P0010 Input Error "value of the wrong type" "A value carries the tag of another type than the one that belongs here, or a tag no type has.";
+    P0011 Input Error "unknown constructor" "Values of a type are numbered by constructor; the number found is beyond those of the type. A newer KLR may have added it.";
+    P0012 Input Error "wrong number of fields" "A value announces another number of fields than its constructor has. Four structures may have either the current count or that of 2.24; all others have exactly one.";
+    P0013 Input Error "length beyond the end of the file" "A string or list announces more than the file still holds. Nothing is allocated for it.";
+    P0014 Input Error "string is not UTF-8" "All strings of a KLR file are UTF-8. The offset is that of the first bad byte.";
+    P0015 Input Error "integer out of range" "An integer does not fit its type: 32 bits for immediates, 64 bits otherwise.";
+    P0016 Input Error "accesses nested too deeply" "An access can take its offset from another access. More than eight levels are refused; traced kernels have two at most.";
+    P0017 Input Error "string too long" "A string is longer than 65536 bytes, which the C readers of KLR refuse as well.";
+    P0018 Input Error "tensor does not fit its address" "A tensor must not have more partitions than its address, nor more bytes per partition (product of the free dimensions times the size of the dtype) than the address has.";
+    P0019 Input Error "slice with step 0" "A slice with step 0 selects nothing that can be counted.";
+    P0020 Input Error "wrong number of indices" "An access by indices needs exactly one index per dimension of its tensor.";
+    P0021 Input Error "propositions written in two ways" "Proposition fields take no bytes in well-formed files and one byte each in files of one serializer. A file that does both is damaged.";
+    P0022 Input Error "CBOR that KLR does not use" "An item of indefinite length or a reserved head. KLR files never have either.";
+    P0023 Input Error "value has no place in the 2.24 layout" "The 2.24 layout lacks a few fields of the current one (priority of copies, transpositions and collectives, the reduce command and initial value of tensorScalarReduce). One of them is set.";
+    P0050 Input Warning "bytes after the kernel" "A KLR file ends with its kernel. The bytes that follow are ignored, and not written again.";
+    P0051 Input Note "proposition bytes accepted" "One serializer writes proposition fields as empty lists although no reader of KLR expects them. They are accepted, and not written again.";
+    P0052 Input Note "integer written longer than needed" "CBOR allows longer forms of an integer; KLR writers use the shortest. Accepted, and shortened when written again.";
+    P0053 Input Note "2.24 layout" "The file has the field counts of 2.24 in one of the four structures that gained fields later. The missing fields get their defaults.";
+    P0054 Input Note "stored element count differs" "The count of free elements stored with a tensor is not the product of its free dimensions. It is ignored; the product counts.";
 
     // ---- K: KLR to BIR ----
 

@@ -8,7 +8,7 @@ use crate::error::code;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// Diagnostic code.
-    pub code: &'static str,
+    pub code: tandem_bir::diag::Code,
     /// What does not hold, with the numbers.
     pub message: String,
 }
