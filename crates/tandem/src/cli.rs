@@ -1,0 +1,289 @@
+//! The command line: verbs, options, their help texts.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Compiles, checks and runs multi-core NeuronCore kernels without the chip.
+#[derive(Debug, Parser)]
+#[command(name = "tandem", version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// Only errors.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// More detail; notes of the reader and of passes are shown.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// What a file holds: kind, version, kernel, cores, inputs and outputs, operators.
+    Info(InfoArgs),
+    /// Compile to a level and print it.
+    Lower(LowerArgs),
+    /// Verify and analyse without inputs.
+    Check(CheckArgs),
+    /// Simulate on all cores and write the outputs.
+    Run(RunArgs),
+    /// Why each swap took its transport, or the page of a diagnostic code.
+    Explain(ExplainArgs),
+    /// Print a shell's completion script.
+    Completions {
+        /// Shell to write for.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Options of the compiler, common to most verbs.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Compiler options")]
+pub struct CompileArgs {
+    /// Chip generation: trn1, trn2 or trn3 (default: the `arch` of a BIR file, else trn2).
+    #[arg(long)]
+    pub target: Option<String>,
+    /// Cores of the logical NeuronCore (default: the bodies or modules of the input; 2 for a module with shard ids).
+    #[arg(long)]
+    pub lnc: Option<u32>,
+    /// Swaps whose effective bytes per partition are at most this go over GPSIMD; 0 sends all by DMA.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub sendrecv_to_gpsimd_max_bpp: u64,
+    /// Transport of swaps: the rule, one of the two, or what the kernel asked for.
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
+    pub transport: Transport,
+    /// Copy a swap's tiles through dense temporaries when only their shape is illegal for GPSIMD.
+    #[arg(long)]
+    pub sb2sb_repack: bool,
+    /// Leave out the closing barrier of a GPSIMD swap.
+    #[arg(long)]
+    pub sb2sb_elide_end_barrier: bool,
+    /// Run lower_local_collectives and the shared-DRAM allocator before scheduling (trn2 only).
+    #[arg(long)]
+    pub run_shared_allocation_before_post_sched: bool,
+    /// Completion tokens (default: p2p with two cores, else off).
+    #[arg(long, value_enum)]
+    pub ptcom: Option<Ptcom>,
+    /// With `--ptcom notify`: how many core barriers after the last write the token stands.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub ptcom_barrier_distance: u32,
+    /// Replace the closing barrier of a DMA swap by a remote semaphore update.
+    #[arg(long)]
+    pub enable_remote_semaphore_dma: bool,
+    /// Create separate barriers for shared lifetimes instead of re-using existing ones.
+    #[arg(long)]
+    pub separate_lifetime_corebarriers: bool,
+    /// Do not run the missing-barrier check.
+    #[arg(long)]
+    pub skip_barrier_checker: bool,
+    /// Whether an AllReduce over exactly the cores of this LNC is lowered on chip.
+    #[arg(long, value_enum, default_value_t = LocalAllReduce::Auto)]
+    pub local_allreduce: LocalAllReduce,
+    /// Replica ids are the cores of this one LNC (the default).
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub ranks_are: Option<RanksAre>,
+    /// Simulate N whole LNCs; replica ids are their ranks.
+    #[arg(long, value_name = "N", conflicts_with = "ranks_are")]
+    pub ranks: Option<u32>,
+    /// Switch off everything that goes beyond neuronx-cc 2.24.
+    #[arg(long = "strict-2-24")]
+    pub strict_2_24: bool,
+}
+
+/// `--transport`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// By the documented rule.
+    Auto,
+    /// Always GPSIMD; an error where it is illegal.
+    Gpsimd,
+    /// Never GPSIMD.
+    Dma,
+    /// What the kernel asked for.
+    Request,
+}
+/// `--ptcom`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ptcom {
+    /// None.
+    Off,
+    /// Point to point: waits for the last writes of all cores.
+    P2p,
+    /// Notice to the runtime; orders nothing.
+    Notify,
+}
+/// `--local-allreduce`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LocalAllReduce {
+    /// When its one group is exactly the cores of the LNC.
+    Auto,
+    /// Keep it global.
+    Never,
+    /// Make every AllReduce local.
+    Always,
+}
+/// `--ranks-are`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RanksAre {
+    /// Cores of this LNC.
+    Cores,
+}
+
+/// `tandem info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Kernel or BIR file, folder of per-core BIR, or `-`.
+    pub file: PathBuf,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// What `tandem lower` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Emit {
+    /// The traced operators.
+    Klr,
+    /// Per-core BIR with abstract collectives.
+    Bir,
+    /// After the multi-core passes.
+    Lowered,
+}
+
+/// `tandem lower`.
+#[derive(Debug, Args)]
+pub struct LowerArgs {
+    /// Kernel or BIR file, folder of per-core BIR, or `-`.
+    pub file: PathBuf,
+    /// Level to print.
+    #[arg(long, value_enum, default_value_t = Emit::Lowered)]
+    pub emit: Emit,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write here instead of to standard output (a folder for several JSON modules).
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Print the program after this pass to standard error (`all` for every pass).
+    #[arg(long, value_name = "PASS")]
+    pub print_after: Vec<String>,
+    /// Print the time of each pass to standard error.
+    #[arg(long)]
+    pub time_passes: bool,
+    /// Print what each pass counted to standard error.
+    #[arg(long)]
+    pub stats: bool,
+    /// Run the verifier after each pass.
+    #[arg(long)]
+    pub verify_each: bool,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+/// When findings make the exit code 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// On an error.
+    Error,
+    /// Also on a warning.
+    Warning,
+    /// Never.
+    Never,
+}
+
+/// `tandem check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Kernel or BIR file, folder of per-core BIR, or `-`.
+    pub file: PathBuf,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Severity that makes the exit code 1.
+    #[arg(long, value_enum, default_value_t = FailOn::Error)]
+    pub fail_on: FailOn,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+/// Level to run at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RunLevel {
+    /// Program order on each core.
+    Bir,
+    /// Engines and DMA queues asynchronous, started by dependency edges.
+    Lowered,
+}
+
+/// `tandem run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Kernel or BIR file, folder of per-core BIR, or `-`; further files are inputs in parameter order.
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Input tensor: `name=file.npy`.
+    #[arg(short, long = "input", value_name = "NAME=FILE")]
+    pub inputs: Vec<String>,
+    /// Fill inputs that no file gives from this seed.
+    #[arg(long, value_name = "SEED")]
+    pub random: Option<u64>,
+    /// Folder for the outputs, one `.npy` each.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Level to run at.
+    #[arg(long, value_enum, default_value_t = RunLevel::Lowered)]
+    pub level: RunLevel,
+    /// Order of legal steps: `eager`, `late` or `seed=N`.
+    #[arg(long, default_value = "eager")]
+    pub schedule: String,
+    /// Numbers as on the device or as in the vendor's simulator.
+    #[arg(long, value_enum, default_value_t = Profile::Hw)]
+    pub numeric_profile: Profile,
+    /// Print executed instructions per core and type.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub stats: Option<Format>,
+    /// Stop after this many instructions.
+    #[arg(long, value_name = "N")]
+    pub max_steps: Option<u64>,
+    /// Form of the findings.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+/// `--numeric-profile`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// The device.
+    Hw,
+    /// The vendor's BIR simulator.
+    Birsim,
+}
+
+/// `tandem explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A file, or a diagnostic code such as K0101.
+    pub what: String,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}

@@ -1,0 +1,73 @@
+//! Output of the command: findings to standard error, files written so that nothing is ever half there.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use tandem_bir::diag::{Diagnostic, Severity, render};
+
+/// Where text goes and how it looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Console {
+    /// Only errors.
+    pub quiet: bool,
+    /// Notes too.
+    pub verbose: bool,
+}
+
+impl Console {
+    /// Prints findings for people on standard error, worst last so that it stays in sight.
+    pub fn diagnostics(&self, diags: &[Diagnostic]) {
+        let err = io::stderr();
+        let ansi = err.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        let style = if ansi { render::Style::Ansi } else { render::Style::Plain };
+        let source = |file: &str, line: u32| {
+            let text = std::fs::read_to_string(file).ok()?;
+            text.lines().nth(line.checked_sub(1)? as usize).map(str::to_owned)
+        };
+        let mut lock = err.lock();
+        for level in [Severity::Note, Severity::Warning, Severity::Error] {
+            let shown = match level {
+                Severity::Note => self.verbose,
+                Severity::Warning => !self.quiet,
+                Severity::Error => true,
+            };
+            for d in diags.iter().filter(|d| shown && d.severity == level) {
+                let _ = lock.write_all(render::text(d, style, &source).as_bytes());
+            }
+        }
+    }
+    /// One line for people on standard output.
+    pub fn line(&self, text: &str) {
+        if !self.quiet {
+            print(&format!("{text}\n"));
+        }
+    }
+}
+
+/// Writes text to standard output; a closed pipe is not an error.
+pub fn print(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Writes text to standard error.
+pub fn eprint(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Writes a whole file: to a temporary name in the same folder first, then renamed.
+///
+/// # Errors
+/// As the file system says; an existing file is untouched then.
+pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir)?;
+    let mut tmp = tempfile::NamedTempFile::new_in(dir)?;
+    tmp.write_all(bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // A temporary file is private; an output is an ordinary file.
+        tmp.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    }
+    tmp.persist(path).map_err(|e| e.error)?;
+    Ok(())
+}
