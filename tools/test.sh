@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# All tests. Sets up what it needs: a Rust toolchain must be there, Python packages go into target/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "format"
+cargo fmt --all --check
+
+step "lints"
+cargo clippy --workspace --all-targets --release -- -D warnings
+
+step "tests"
+cargo test --workspace --release
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release -q
+
+step "corpus against numpy"
+cargo build --release -q
+py=python3
+if ! $py -c 'import numpy, ml_dtypes' 2>/dev/null; then
+  python3 -m pip install -q --disable-pip-version-check --target target/python numpy ml_dtypes
+  export PYTHONPATH="$PWD/target/python${PYTHONPATH:+:$PYTHONPATH}"
+fi
+bin="${CARGO_TARGET_DIR:-target}/release/tandem"
+for extra in "" "--level bir" "--level lowered"; do
+  $py tools/corpus.py --tandem "$bin" --extra "$extra"
+done
+
+step "README example"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$bin" run examples/rmsnorm_2core.klr --random 42 -o "$out"
+test -s "$out/out.npy"
+
+printf '\nall passed\n'
