@@ -14,6 +14,7 @@
 //!
 //! Findings are data ([`diag`]): every one has a stable code and points at source positions.
 
+pub mod analysis;
 pub mod ap;
 pub mod arch;
 pub mod diag;

@@ -1,0 +1,3 @@
+//! Pure analyses of BIR: they read a program and return facts; nothing here changes a program or reports a finding.
+
+pub mod sb2sb;
