@@ -120,6 +120,8 @@ codes! {
     // ---- C: static checks ----
 
     // ---- S: simulated faults ----
+    S0001 Finding Error "bad address" "An operand leaves its memory location when the program runs: its static pattern does not fit, or a run-time offset moves it outside.";
+    S0002 Unsupported Error "instruction not simulated" "The simulator has no model of this type of instruction, or of this form of it. Nothing was computed; no output is written.";
 
     // ---- I: faults of Tandem itself (exit 70) ----
     I0001 Internal Error "internal error" "A fault of Tandem itself. Please report it with the file that shows it.";
