@@ -1,3 +1,4 @@
 //! Pure analyses of BIR: they read a program and return facts; nothing here changes a program or reports a finding.
 
+pub mod footprint;
 pub mod sb2sb;
