@@ -24,6 +24,8 @@ pub use container::{
     write_as,
 };
 pub use error::{ReadError, ReadNote, WriteError};
+pub use info::Info;
+pub use print::{print_file, print_lnc};
 pub use read::Limits;
 pub use wire::KlrType;
 pub use write::Compat;
