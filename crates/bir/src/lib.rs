@@ -17,6 +17,7 @@
 pub mod analysis;
 pub mod ap;
 pub mod arch;
+mod base64;
 pub mod diag;
 pub mod dtype;
 pub mod enums;
@@ -25,6 +26,9 @@ pub mod ids;
 pub mod inst;
 pub mod memloc;
 pub mod module;
+
+pub mod resolve;
+pub mod text;
 
 pub use ap::{AccessPattern, ApPair, ApPairs, DynamicAp};
 pub use arch::{ArchLevel, ArchSpec};

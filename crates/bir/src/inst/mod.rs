@@ -69,8 +69,32 @@ pub struct InstMore {
     pub order: Vec<Expr>,
     /// Blocks of a loop-like instruction.
     pub regions: Vec<BlockId>,
+    /// Keys of operands that the model does not name, in operand order (outputs after inputs, index operands last).
+    pub operand_extra: Vec<OperandExtra>,
     /// Keys of the source file that the model does not name.
     pub extra: Extra,
+}
+
+/// Which operand list of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OperandList {
+    /// Inputs.
+    Ins,
+    /// Outputs.
+    Outs,
+    /// Index operands.
+    Indirection,
+}
+
+/// Keys of one operand that the model does not name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OperandExtra {
+    /// List the operand is in.
+    pub list: OperandList,
+    /// Its position there.
+    pub index: u32,
+    /// The keys.
+    pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A dependency on another instruction.
@@ -324,6 +348,11 @@ impl Inst {
         let spec = self.spec().attr(attr);
         debug_assert!(spec.is_some(), "{} has no attribute {}", self.opcode, attr.key());
         if let Some(spec) = spec {
+            if spec.ty == AttrType::Expr
+                && let AttrValue::Int(i) = value
+            {
+                value = AttrValue::Expr(Box::new(Expr::Const(i)));
+            }
             if spec.affine
                 && let AttrValue::Expr(e) = &value
                 && let Some(c) = e.as_const()

@@ -1,0 +1,174 @@
+//! Names to ids and back, inside one module.
+//!
+//! On disk everything refers to everything by name. This index says which function and block a thing lives in, which
+//! names are unambiguous, and what a name means seen from a place. It models nothing else.
+
+use crate::ids::{BlockId, FuncId, InstId, MemLocId, RegId, SetId};
+use crate::module::{Module, Storage};
+use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
+
+/// How an instruction can be named from inside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstRef<'m> {
+    /// Its name is enough.
+    Name(&'m str),
+    /// Function, block and name are needed.
+    Qualified(&'m str, &'m str, &'m str),
+    /// It is in no block.
+    Dangling,
+}
+
+/// Where the things of a module live, and what names mean. A snapshot: make a new one after a change.
+pub struct NameIndex<'m> {
+    module: &'m Module,
+    block_of: SecondaryMap<InstId, Option<BlockId>>,
+    func_of_block: SecondaryMap<BlockId, Option<FuncId>>,
+    func_of_set: SecondaryMap<SetId, Option<FuncId>>,
+    func_of_reg: SecondaryMap<RegId, Option<FuncId>>,
+    ambiguous_loc: SecondaryMap<MemLocId, bool>,
+    in_block: OnceCell<FxHashMap<(u32, &'m str), InstId>>,
+    in_func: OnceCell<FxHashMap<(u32, &'m str), InstId>>,
+    in_module: OnceCell<FxHashMap<&'m str, InstId>>,
+}
+
+impl<'m> NameIndex<'m> {
+    /// Indexes a module.
+    pub fn new(module: &'m Module) -> NameIndex<'m> {
+        let mut ix = NameIndex {
+            module,
+            block_of: SecondaryMap::with_capacity(module.insts.len()),
+            func_of_block: SecondaryMap::new(),
+            func_of_set: SecondaryMap::new(),
+            func_of_reg: SecondaryMap::new(),
+            ambiguous_loc: SecondaryMap::new(),
+            in_block: OnceCell::new(),
+            in_func: OnceCell::new(),
+            in_module: OnceCell::new(),
+        };
+        for f in module.all_functions() {
+            let Some(func) = module.funcs.get(f) else { continue };
+            let mut seen: FxHashMap<&str, MemLocId> = FxHashMap::default();
+            for s in &func.storages {
+                match *s {
+                    Storage::Set(set) => {
+                        ix.func_of_set[set] = Some(f);
+                        let Some(set) = module.sets.get(set) else { continue };
+                        for &l in &set.locs {
+                            let Some(loc) = module.memlocs.get(l) else { continue };
+                            if let Some(&first) = seen.get(loc.name.as_str()) {
+                                ix.ambiguous_loc[first] = true;
+                                ix.ambiguous_loc[l] = true;
+                            } else {
+                                seen.insert(&loc.name, l);
+                            }
+                        }
+                    }
+                    Storage::Register(r) => ix.func_of_reg[r] = Some(f),
+                }
+            }
+            let mut work: Vec<BlockId> = func.blocks.clone();
+            while let Some(b) = work.pop() {
+                if ix.func_of_block[b].is_some() {
+                    continue;
+                }
+                ix.func_of_block[b] = Some(f);
+                let Some(block) = module.blocks.get(b) else { continue };
+                for &i in &block.insts {
+                    ix.block_of[i] = Some(b);
+                    if let Some(inst) = module.insts.get(i) {
+                        work.extend_from_slice(inst.regions());
+                    }
+                }
+            }
+        }
+        ix
+    }
+    /// Block an instruction is in.
+    pub fn block_of(&self, i: InstId) -> Option<BlockId> {
+        self.block_of[i]
+    }
+    /// Function a block is in (nested blocks included).
+    pub fn func_of_block(&self, b: BlockId) -> Option<FuncId> {
+        self.func_of_block[b]
+    }
+    /// Function a set is declared in.
+    pub fn func_of_set(&self, s: SetId) -> Option<FuncId> {
+        self.func_of_set[s]
+    }
+    /// Function a register is declared in.
+    pub fn func_of_reg(&self, r: RegId) -> Option<FuncId> {
+        self.func_of_reg[r]
+    }
+    /// True when another location of the same function has the same name.
+    pub fn is_ambiguous_loc(&self, l: MemLocId) -> bool {
+        self.ambiguous_loc[l]
+    }
+
+    fn in_block(&self) -> &FxHashMap<(u32, &'m str), InstId> {
+        self.in_block.get_or_init(|| {
+            let mut map = FxHashMap::with_capacity_and_hasher(self.module.insts.len(), Default::default());
+            for (i, inst) in self.module.insts.iter() {
+                if let Some(b) = self.block_of[i] {
+                    map.entry((b.as_u32(), inst.name.as_str())).or_insert(i);
+                }
+            }
+            map
+        })
+    }
+    fn in_func(&self) -> &FxHashMap<(u32, &'m str), InstId> {
+        self.in_func.get_or_init(|| {
+            let mut map = FxHashMap::default();
+            for (f, _, i) in self.module.walk() {
+                map.entry((f.as_u32(), self.module.insts[i].name.as_str())).or_insert(i);
+            }
+            map
+        })
+    }
+    fn in_module(&self) -> &FxHashMap<&'m str, InstId> {
+        self.in_module.get_or_init(|| {
+            let mut map = FxHashMap::default();
+            for (_, _, i) in self.module.walk() {
+                map.entry(self.module.insts[i].name.as_str()).or_insert(i);
+            }
+            map
+        })
+    }
+
+    /// The instruction a name means in a block: one of the same block, else the first of the same function in program
+    /// order, else the first of the module.
+    pub fn resolve_inst(&self, from: BlockId, name: &str) -> Option<InstId> {
+        if let Some(&i) = self.in_block().get(&(from.as_u32(), name)) {
+            return Some(i);
+        }
+        if let Some(f) = self.func_of_block[from]
+            && let Some(&i) = self.in_func().get(&(f.as_u32(), name))
+        {
+            return Some(i);
+        }
+        self.in_module().get(name).copied()
+    }
+    /// The instruction named by function, block and name.
+    pub fn resolve_qualified(&self, func: &str, block: &str, name: &str) -> Option<InstId> {
+        let f = self.module.find_function(func)?;
+        self.module
+            .blocks
+            .keys()
+            .filter(|b| self.func_of_block[*b] == Some(f) && self.module.blocks[*b].name == block)
+            .find_map(|b| self.in_block().get(&(b.as_u32(), name)).copied())
+    }
+    /// How `target` is named from inside a block, so that reading gives it back.
+    pub fn inst_ref(&self, from: BlockId, target: InstId) -> InstRef<'m> {
+        let (Some(inst), Some(block)) = (self.module.insts.get(target), self.block_of[target]) else {
+            return InstRef::Dangling;
+        };
+        if block == from || self.resolve_inst(from, &inst.name) == Some(target) {
+            return InstRef::Name(&inst.name);
+        }
+        match self.func_of_block[block].and_then(|f| self.module.funcs.get(f)) {
+            Some(f) => InstRef::Qualified(&f.name, &self.module.blocks[block].name, &inst.name),
+            None => InstRef::Dangling,
+        }
+    }
+}
