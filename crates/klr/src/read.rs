@@ -426,9 +426,14 @@ impl<'a> Reader<'a> {
         let known =
             if absent > 0 { format!("{count} (or {old} in the 2.24 layout)") } else { count.to_string() };
         let message = format!("{name} has {known} fields, the file announces {}", head.count);
-        // counts of September 2025
+        // counts of September 2025: no sharedBuffers, noReorder, dtypeOverride, addressRotation, isShared, offset
         Err(match (name, head.count) {
-            ("LncKernel", 6) | ("Block", 2) | ("BirAccessPattern", 6) => older_layout(head.start, message),
+            ("LncKernel", 6)
+            | ("Block", 2)
+            | ("BirAccessPattern", 6)
+            | ("TensorName", 7)
+            | ("Address", 6)
+            | ("APPair", 2) => older_layout(head.start, message),
             _ => Fail::new(code::FIELD_COUNT, head.start, message),
         })
     }

@@ -108,6 +108,15 @@ fn p0007_older_layouts() {
         "LncKernel.bodies[1][0]",
         text,
     );
+    for (tag, now, then, path) in [
+        (114, 8, 7, "LncKernel.inputs[0]"),
+        (113, 7, 6, "LncKernel.inputs[0].address"),
+        (119, 3, 2, "LncKernel.bodies[0][0].body[0].op.ncDmaCopy.dst.abstract.birPattern.pattern[0]"),
+        (124, 7, 6, "LncKernel.bodies[0][0].body[0].op.ncDmaCopy.dst.abstract.birPattern"),
+    ] {
+        let at = find(&bytes, &[0xd9, tag, 0, 0x80 + now], 0);
+        expect(&patched(&bytes, at + 3, 1, &[0x80 + then]), code::OLDER_LAYOUT, at, path, text);
+    }
     // statements in the place of blocks (no blocks yet): the label is an operator
     let mut b = bytes[..block + 4].to_vec();
     b.extend([0xd9, 189, 3, 0x81, 0xf4, 0x80]);

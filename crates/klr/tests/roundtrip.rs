@@ -212,34 +212,41 @@ fn the_2_24_layout_refuses_what_it_cannot_hold() {
     assert_eq!((error.code, error.field), (code::NOT_EXPRESSIBLE, "NcDmaCopy.priority"));
 }
 
-/// The engine table, on the operators whose engine is not their own field.
+/// Engine of each operator in the order of the table; `own`: the operator's engine field, `-`: unassigned.
+const ENGINES: &str = "\
+    act act act pool pool dve dve - own dve dma own dma dve dve pool dve pe pool \
+    pool pe pe dve dve dve own dve dve dve dve dve dve - own own dve pool dve \
+    own dve pool - - - - - - - dve pe dma - - - - - - \
+    - - - - - - own own - own - own - dve - - - dve act";
+
 #[test]
 fn engines_follow_the_operator_table() {
-    let engine_of = |index: usize| {
-        let mut g = Gen::new(index as u64);
+    let table = type_table();
+    let engines = &table.iter().find(|r| r.name == "Engine").unwrap().parts;
+    let operators = &table.iter().find(|r| r.name == "Operator").unwrap().parts;
+    assert_eq!(ENGINES.split_whitespace().count(), 76);
+    for (index, want) in ENGINES.split_whitespace().enumerate() {
+        let mut g = Gen::new(index as u64 + 300);
         g.file_of_operator(index);
         let Contents::Kernel(kernel) = read(&g.out).unwrap().file.contents else { panic!() };
-        kernel.body[0].body[0].op.engine().name()
-    };
-    for (index, engine) in [
-        (0, "act"),
-        (3, "pool"),
-        (5, "dve"),
-        (7, "unassigned"),
-        (10, "dma"),
-        (17, "pe"),
-        (31, "dve"),
-        (36, "pool"),
-        (41, "unassigned"),
-        (46, "unassigned"),
-        (48, "dve"),
-        (49, "pe"),
-        (50, "dma"),
-        (58, "unassigned"),
-        (72, "unassigned"),
-        (74, "dve"),
-        (75, "act"),
-    ] {
-        assert_eq!(engine_of(index), engine, "operator {index}");
+        let got = kernel.body[0].body[0].op.engine().name();
+        let want = match want {
+            "-" => "unassigned",
+            "own" => {
+                // down to the operator's fields, with the independent decoder
+                let mut item = decode_file(&g.out).remove(2);
+                for child in [0, 3, 0, 2, 0, 0, 0] {
+                    let (Item::Tagged(_, _, _, v) | Item::List(v)) = item else { panic!() };
+                    item = v[child].clone();
+                }
+                let Item::Tagged(_, _, _, fields) = item else { panic!() };
+                let row = table.iter().find(|r| r.name == operators[index].1).unwrap();
+                let at = row.parts.iter().position(|p| p.0 == "engine").unwrap();
+                let Item::Tagged(130, constructor, 0, _) = fields[at] else { panic!() };
+                engines[constructor as usize].0.as_str()
+            }
+            fixed => fixed,
+        };
+        assert_eq!(got, want, "{}", operators[index].0);
     }
 }
