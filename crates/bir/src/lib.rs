@@ -18,6 +18,7 @@ pub mod analysis;
 pub mod ap;
 pub mod arch;
 mod base64;
+pub mod canon;
 pub mod diag;
 pub mod dtype;
 pub mod enums;
@@ -26,8 +27,9 @@ pub mod ids;
 pub mod inst;
 pub mod memloc;
 pub mod module;
-
 pub mod resolve;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod text;
 
 pub use ap::{AccessPattern, ApPair, ApPairs, DynamicAp};

@@ -53,9 +53,9 @@ impl<'m> NameIndex<'m> {
             for s in &func.storages {
                 match *s {
                     Storage::Set(set) => {
+                        let Some(data) = module.sets.get(set) else { continue };
                         ix.func_of_set[set] = Some(f);
-                        let Some(set) = module.sets.get(set) else { continue };
-                        for &l in &set.locs {
+                        for &l in &data.locs {
                             let Some(loc) = module.memlocs.get(l) else { continue };
                             if let Some(&first) = seen.get(loc.name.as_str()) {
                                 ix.ambiguous_loc[first] = true;
@@ -65,7 +65,8 @@ impl<'m> NameIndex<'m> {
                             }
                         }
                     }
-                    Storage::Register(r) => ix.func_of_reg[r] = Some(f),
+                    Storage::Register(r) if module.regs.is_valid(r) => ix.func_of_reg[r] = Some(f),
+                    Storage::Register(_) => {}
                 }
             }
             let mut work: Vec<BlockId> = func.blocks.clone();
@@ -73,10 +74,12 @@ impl<'m> NameIndex<'m> {
                 if ix.func_of_block[b].is_some() {
                     continue;
                 }
-                ix.func_of_block[b] = Some(f);
                 let Some(block) = module.blocks.get(b) else { continue };
+                ix.func_of_block[b] = Some(f);
                 for &i in &block.insts {
-                    ix.block_of[i] = Some(b);
+                    if module.insts.is_valid(i) {
+                        ix.block_of[i] = Some(b);
+                    }
                     if let Some(inst) = module.insts.get(i) {
                         work.extend_from_slice(inst.regions());
                     }

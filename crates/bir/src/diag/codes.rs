@@ -106,6 +106,24 @@ codes! {
     P0052 Input Note "integer written longer than needed" "CBOR allows longer forms of an integer; KLR writers use the shortest. Accepted, and shortened when written again.";
     P0053 Input Note "2.24 layout" "The file has the field counts of 2.24 in one of the four structures that gained fields later. The missing fields get their defaults.";
     P0054 Input Note "stored element count differs" "The count of free elements stored with a tensor is not the product of its free dimensions. It is ignored; the product counts.";
+    P0101 Input Error "textual BIR cannot be parsed" "The text does not follow the grammar of docs/format.md. The finding shows the line and the column and says what was expected there. Nothing after that place was read.";
+    P0102 Input Error "JSON cannot be parsed" "The bytes are not JSON: the finding gives line, column and the place in the document. BIR JSON has no comments, no trailing commas and no bare NaN; numbers that are not finite are written as texts (docs/format.md).";
+    P0103 Input Error "unknown name in a closed set" "An element type, engine, ALU operation or another member of a closed set is spelled in a way no member is. Names are case sensitive and internal (`PE`, not `Tensor`). The note lists the members.";
+    P0104 Input Error "number does not fit" "A number is outside the range of its field, or is not a whole number where one is needed. Addresses, extents and ids have fixed widths; nothing is wrapped or rounded silently.";
+    P0105 Input Error "nested too deeply" "Expressions and nested blocks may be 64 levels deep, JSON 128. No real program comes near; the limit keeps a hostile file from exhausting the stack.";
+    P0106 Input Error "name used twice" "Two things in one container have the same name. References are by name, so the second could never be meant. Rename one of them.";
+    P0107 Input Error "version not known" "The file says a version this reader does not know. BIR JSON has version 1 (old expressions) or 2; textual BIR has version 1.";
+    P0108 Input Error "reference to something that does not exist" "An instruction, block, memory location, set, register, function or queue is named but declared nowhere. References are by exact name, seen from the place that makes them: the same block first, then the same function, then the module.";
+    P0109 Input Error "field of the wrong type" "A JSON field holds another type of value than its meaning needs. The finding gives the JSON pointer of the field and what was expected.";
+    P0110 Input Error "required field is missing" "An instruction lacks a field that has no default, so its meaning is open. The reference page docs/isa.md lists the required fields of each instruction.";
+    P0111 Input Error "unknown instruction" "The opcode is not one of the 110 instruction types. Unknown instructions are refused, not skipped, because leaving one out would change the program.";
+    P0112 Input Error "external engine name in the place of an internal one" "Engines have two names: internal ones (Pool, Activation, PE, DMA, DVE, SP, ALL) in files, external ones (GPSIMD, Scalar, Tensor, SyncDMA, Vector, Sync, All) in output for people. A file must carry the internal name; the message gives the pair.";
+    P0113 Unsupported Error "operand kind not supported" "The operand's kind is none of physical_ap, symbolic_ap, symbolic_pwap, register_ap, imm_value, symbolic_imm_value, imm_array and register_access. It cannot be kept, because passes must know what an operand touches.";
+    P0114 Unsupported Error "expression kind not supported" "A quasi-affine expression has a node of a kind this reader does not know. The kinds are listed in docs/format.md.";
+    P0115 Input Error "modules do not fit together" "The modules of a program must be one per core and subgraph, without gaps, for one architecture. The finding says which core or subgraph is missing, comes twice, or differs.";
+    P0116 Unsupported Error "more than two cores" "A logical NeuronCore has one or two physical cores; more cannot be expressed on the machine. Files for a larger group are refused as a whole.";
+    P0117 Input Error "constant cannot be loaded" "A constant names a file that is not there or cannot be read, or its inline data is not base 64. Constants are `.npy` files beside the module that uses them, under their relative name.";
+    P0118 Input Error "no modules in the folder" "A folder given as a program must hold nc00/sg00, nc01/sg00 and so on, each with one JSON module. No such folder, or no file in one of them, was found.";
 
     // ---- K: KLR to BIR ----
 

@@ -198,6 +198,10 @@ impl Attrs {
     pub fn remove(&mut self, attr: Attr) -> Option<AttrValue> {
         self.0.binary_search_by_key(&attr, |(a, _)| *a).ok().map(|i| self.0.remove(i).1)
     }
+    /// Stored values, changeable. A value must not become its declared default.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Attr, &mut AttrValue)> {
+        self.0.iter_mut().map(|(a, v)| (*a, v))
+    }
     /// Stored `(key, value)` pairs in key order.
     pub fn iter(&self) -> impl Iterator<Item = (Attr, &AttrValue)> {
         self.0.iter().map(|(a, v)| (*a, v))

@@ -3,8 +3,11 @@
 //!
 //! Not kept: instructions that are in no block, source positions nothing points at.
 
-mod print;
+mod lex;
+pub(crate) mod parse;
+pub(crate) mod print;
 
+pub use parse::{ParseOptions, looks_like_text, parse, parse_with};
 pub use print::{Constants, PrintOptions, print, print_module, print_with, write_module, write_program};
 
 /// Version number of the form, in the first line of a file.
@@ -21,4 +24,11 @@ pub(crate) fn is_bare(name: &str) -> bool {
 pub(crate) fn is_bare_path(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-' | b'/' | b'+'))
+}
+
+/// Level by its name.
+pub(crate) fn level_from_name(name: &str) -> Option<crate::Level> {
+    [crate::Level::Bir, crate::Level::Lowered, crate::Level::Linked]
+        .into_iter()
+        .find(|l| print::level_name(*l) == name)
 }

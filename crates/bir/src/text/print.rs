@@ -497,7 +497,11 @@ impl Printer<'_, '_> {
             p.extra(extra)
         })?;
         self.out.write_char(')')?;
-        self.extra(extra)
+        if let Some(map) = extra {
+            self.out.write_str(" sync_extra ")?;
+            self.json_map(map)?;
+        }
+        Ok(())
     }
 
     fn deps(&mut self, at: Place, word: &str, deps: &[Dep]) -> fmt::Result {
