@@ -130,6 +130,23 @@ codes! {
     // ---- V: verifier ----
 
     // ---- L: lowering and passes ----
+    L0001 Finding Warning "option has no effect here" "The option is accepted and does nothing for this target. Placement P of the shared allocation only matters on gen3 (trn2).";
+    L0002 Unsupported Error "no hardware model" "Addresses cannot be given for this architecture: Tandem has no geometry for it. Use gen2, gen3 or gen4.";
+    L0003 Finding Error "memory is full" "The tensors without addresses do not fit beside the others. The message lists the tensors that are alive together with their sizes per partition. Every tensor lives for the whole kernel here: give tensors addresses that share bytes, or use smaller tiles.";
+    L0010 Finding Error "collective group mismatch" "The cores' members of one collective disagree. Members are matched by function, block and ordinal in the block; they must agree on kind, locality, operator, number of operands, dtypes and shapes. The first field that differs is named, with both places.";
+    L0011 Finding Error "crossed pipes" "Two cores issue swaps of different pipe ids in crossed order. The barriers around lowered swaps meet in program order, so each core would wait for the other: a deadlock on the machine. Issue the swaps in the same order on both cores.";
+    L0012 Finding Error "non-local SendRecv" "A SendRecv or SendRecvCCE that says it is not local. These kinds exist inside one LNC only; the collective opcode has no code for them. Set `is_local`, or use another collective.";
+    L0013 Finding Note "locality not given" "A SendRecv does not say whether it is local. Only the local form exists, so it is lowered as one.";
+    L0014 Finding Error "rank outside the LNC" "A swap names a core that the LNC does not have. Ranks of a swap are core indexes, 0 up to the LNC size minus one.";
+    L0015 Finding Error "ranks are not paired" "A core sends to a core that receives from somebody else. In a swap, the core that i sends to must receive from i.";
+    L0016 Finding Error "shapes of a collective differ" "Source and destination of a swap or reduction do not have the same partitions, elements per partition, or (for a swap) dtype. The two tiles of a swap must be equal in all three.";
+    L0017 Unsupported Error "not a constant" "A rank, a locality or an address of a collective is known only at run time. Peers must be constants; a source may have a dynamic scalar offset but not a vector of indexes.";
+    L0018 Finding Error "malformed collective" "A collective has operands or ranks that its kind does not allow: a missing or non-memory operand, unequal numbers of sources and destinations, or no receive rank.";
+    L0019 Unsupported Error "fold operator not supported" "On-chip folds (SendRecvCCE, local AllReduce) know add, max and min. Use one of these, or another collective.";
+    L0020 Finding Error "no matching location on the other core" "A collective reads a tensor that the owner core's function does not have, by tensor id or by name. Tensors that cores share through collectives must be declared in the same function on both.";
+    L0021 Finding Error "memory cannot be reached from another core" "Only SBUF and DRAM can be read from another core by DMA. Copy the tile to SBUF first.";
+    L0022 Finding Note "request for GPSIMD not met" "Under --transport request the kernel asked for the GPSIMD path and the swap goes by DMA, because a predicate fails or because the two cores ask for different transports. The message says which.";
+    L0023 Finding Error "GPSIMD forced but not legal" "--transport gpsimd ignores the byte knob but not the legality rule of the swap instruction. The message names the first predicate that fails. Use --transport auto, or change the tile.";
 
     // ---- N: link ----
 

@@ -1,0 +1,216 @@
+//! Editing helpers shared by the passes: fresh names, block rewriting, dependency remapping, barrier numbers.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tandem_bir::{
+    Attr, BlockId, CompactString, Dep, EdgeKind, InstId, MemLocId, Module, Opcode, Program, Storage,
+};
+
+/// Names in use over all modules of one subgraph, so that a fresh name is fresh on every core.
+#[derive(Debug, Default)]
+pub struct Names {
+    insts: FxHashSet<CompactString>,
+    locs: FxHashSet<CompactString>,
+}
+
+impl Names {
+    /// Names of the instructions, locations and sets of some modules.
+    pub fn of<'a>(modules: impl IntoIterator<Item = &'a Module>) -> Names {
+        let mut n = Names::default();
+        for m in modules {
+            for (_, _, i) in m.walk() {
+                n.insts.insert(m.insts[i].name.clone());
+            }
+            for l in m.memlocs.values() {
+                n.locs.insert(l.name.clone());
+            }
+            for s in m.sets.values() {
+                n.locs.insert(s.name.clone());
+            }
+        }
+        n
+    }
+    /// An instruction name nobody has: `base`, else `base.1`, `base.2`, …
+    pub fn inst(&mut self, base: &str) -> CompactString {
+        fresh(&mut self.insts, base)
+    }
+    /// A location or set name nobody has.
+    pub fn loc(&mut self, base: &str) -> CompactString {
+        fresh(&mut self.locs, base)
+    }
+    /// Whether an instruction has this name.
+    pub fn has_inst(&self, name: &str) -> bool {
+        self.insts.contains(name)
+    }
+}
+
+fn fresh(set: &mut FxHashSet<CompactString>, base: &str) -> CompactString {
+    let mut name = CompactString::from(base);
+    let mut k = 0u32;
+    while !set.insert(name.clone()) {
+        k += 1;
+        name = CompactString::from(format!("{base}.{k}"));
+    }
+    name
+}
+
+/// Edits collected for the blocks of one module, applied in one sweep over each block.
+#[derive(Debug, Default)]
+pub struct BlockEdits {
+    /// New instructions before an instruction.
+    pub before: FxHashMap<InstId, Vec<InstId>>,
+    /// New instructions after an instruction.
+    pub after: FxHashMap<InstId, Vec<InstId>>,
+    /// Instructions that go away.
+    pub remove: FxHashSet<InstId>,
+    /// New instructions at the start of a block.
+    pub at_start: FxHashMap<BlockId, Vec<InstId>>,
+    /// New instructions before the first terminator of a block (at the end when it has none).
+    pub at_end: FxHashMap<BlockId, Vec<InstId>>,
+}
+
+impl BlockEdits {
+    /// Nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty()
+            && self.after.is_empty()
+            && self.remove.is_empty()
+            && self.at_start.is_empty()
+            && self.at_end.is_empty()
+    }
+    /// Applies the edits.
+    pub fn apply(mut self, m: &mut Module) {
+        if self.is_empty() {
+            return;
+        }
+        for b in m.blocks.keys().collect::<Vec<_>>() {
+            let old = std::mem::take(&mut m.blocks[b].insts);
+            let mut new = self.at_start.remove(&b).unwrap_or_default();
+            new.reserve(old.len());
+            let mut end = self.at_end.remove(&b);
+            for i in old {
+                if m.insts[i].opcode.is_terminator()
+                    && let Some(e) = end.take()
+                {
+                    new.extend(e);
+                }
+                if let Some(v) = self.before.remove(&i) {
+                    new.extend(v);
+                }
+                if !self.remove.contains(&i) {
+                    new.push(i);
+                }
+                if let Some(v) = self.after.remove(&i) {
+                    new.extend(v);
+                }
+            }
+            if let Some(e) = end {
+                new.extend(e);
+            }
+            m.blocks[b].insts = new;
+        }
+    }
+}
+
+/// Replaces producers in all dependencies: a producer in `last_of` by its replacement (same kind).
+pub fn remap_deps(m: &mut Module, last_of: &FxHashMap<InstId, InstId>) {
+    if last_of.is_empty() {
+        return;
+    }
+    for id in m.insts.keys().collect::<Vec<_>>() {
+        let hit = |d: &Dep| last_of.contains_key(&d.inst);
+        let inst = &mut m.insts[id];
+        if inst.deps.iter().any(hit) {
+            let old = std::mem::take(&mut inst.deps);
+            for d in old {
+                let producer = last_of.get(&d.inst).copied().unwrap_or(d.inst);
+                inst.add_dep(id, producer, d.kind);
+            }
+        }
+        if let Some(more) = &mut inst.more {
+            for d in &mut more.loop_carried {
+                if let Some(&l) = last_of.get(&d.inst) {
+                    d.inst = l;
+                }
+            }
+        }
+    }
+}
+
+/// Gives the i-th CoreBarrier of every module the id i (functions, blocks, nested regions in order).
+/// Returns how many barriers changed their id.
+pub fn renumber_core_barriers(p: &mut Program) -> u64 {
+    let mut changed = 0;
+    for m in &mut p.modules {
+        let mut next = 0i64;
+        for (_, _, i) in m.walk() {
+            if m.insts[i].opcode == Opcode::CoreBarrier {
+                if m.insts[i].get_int(Attr::Id) != Some(next) {
+                    m.insts[i].set(Attr::Id, next);
+                    changed += 1;
+                }
+                next += 1;
+            }
+        }
+    }
+    changed
+}
+
+/// Adds an Ordered edge between each two consecutive barriers, collectives, swaps and tokens of a block, so that no core may
+/// exchange two of them (the specification, file 05 §14).
+pub fn order_core_barriers_and_collectives(m: &mut Module, block: BlockId) {
+    let mut last: Option<InstId> = None;
+    for k in 0..m.blocks[block].insts.len() {
+        let i = m.blocks[block].insts[k];
+        if is_meeting_point(m.insts[i].opcode) {
+            if let Some(l) = last {
+                m.insts[i].add_dep(i, l, EdgeKind::Ordered);
+            }
+            last = Some(i);
+        }
+    }
+}
+
+/// The instruction meets other cores: barrier, collective, swap, completion token.
+pub fn is_meeting_point(op: Opcode) -> bool {
+    matches!(op, Opcode::CoreBarrier | Opcode::GpsimdSb2Sb | Opcode::TensorCompletion) || op.is_collective()
+}
+
+/// Functions of a module with their location names, for look-ups by name.
+#[derive(Debug, Default)]
+pub struct LocIndex {
+    by_name: FxHashMap<(CompactString, CompactString), MemLocId>,
+    by_tensor_id: FxHashMap<(CompactString, i32), MemLocId>,
+}
+
+impl LocIndex {
+    /// Index of one module. The first location of a name wins.
+    pub fn new(m: &Module) -> LocIndex {
+        let mut ix = LocIndex::default();
+        for f in m.all_functions() {
+            let fname = m.funcs[f].name.clone();
+            for s in &m.funcs[f].storages {
+                let Storage::Set(set) = s else { continue };
+                for &l in &m.sets[*set].locs {
+                    let loc = &m.memlocs[l];
+                    ix.by_name.entry((fname.clone(), loc.name.clone())).or_insert(l);
+                    if loc.tensor_id >= 0 && loc.remote_local_target.is_none() {
+                        ix.by_tensor_id.entry((fname.clone(), loc.tensor_id)).or_insert(l);
+                    }
+                }
+            }
+        }
+        ix
+    }
+    /// Location by function and name.
+    pub fn by_name(&self, func: &str, name: &str) -> Option<MemLocId> {
+        self.by_name.get(&(CompactString::from(func), CompactString::from(name))).copied()
+    }
+    /// Location by function and tensor id.
+    pub fn by_tensor_id(&self, func: &str, id: i32) -> Option<MemLocId> {
+        self.by_tensor_id.get(&(CompactString::from(func), id)).copied()
+    }
+    /// Records a new location.
+    pub fn add(&mut self, func: &str, name: &str, loc: MemLocId) {
+        self.by_name.entry((CompactString::from(func), CompactString::from(name))).or_insert(loc);
+    }
+}
