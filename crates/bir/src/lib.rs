@@ -31,6 +31,7 @@ pub mod resolve;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;
+pub mod verify;
 
 pub use ap::{AccessPattern, ApPair, ApPairs, DynamicAp};
 pub use arch::{ArchLevel, ArchSpec};

@@ -128,6 +128,47 @@ codes! {
     // ---- K: KLR to BIR ----
 
     // ---- V: verifier ----
+    V0101 Finding Error "dangling reference" "Something refers to a function, block, instruction, set, location or register that the module does not have. Every later stage looks these up without asking, so a program with such a reference is refused whole. The file that was read is damaged, or the pass that made the program has a fault.";
+    V0102 Finding Error "listed twice" "A block belongs to exactly one function or region, an instruction to exactly one block, a location to exactly one set. Here one is listed in two places, or regions contain each other in a circle. Give each place its own copy.";
+    V0103 Finding Error "name used twice" "Functions of a module, blocks and storages of a function, and instructions of a block are found by name, also across cores, so the names must differ. Rename one of the two.";
+    V0104 Finding Error "branch to a missing block" "A branch names a block that its function does not have (the vendor's loader says: BasicBlock does not exist!). A branch cannot leave its function.";
+    V0105 Finding Error "dependency on nothing" "A dependency names an instruction that is in no block, or the instruction itself. An instruction that waits for one that never runs would wait for ever.";
+    V0106 Finding Error "terminator in the middle of a block" "Branches, Return, Exit and Break end a block; what follows one could never run. Split the block, or move the terminator to its end.";
+    V0107 Finding Error "modules do not form a program" "A program holds one module per core and subgraph: the module at position c + m * N is core c of subgraph m, and all have one architecture. Only a single symbolic module may leave its core open.";
+    V0201 Finding Error "set and location disagree" "A location must be listed by the set it names, and a set must list only its own locations. Otherwise an access by set and one by location would mean different bytes.";
+    V0202 Finding Error "malformed location" "An on-chip location has the dimensions [partitions, bytes per partition], a DRAM location byte dimensions whose product is its size. All must be positive, and their product must fit a machine number.";
+    V0203 Finding Error "location outside its memory" "An allocated location must lie inside the array it is placed in: 128 partitions, the SBUF bytes of the generation, 16 KiB of PSUM per partition, the DRAM window. BIR is checked against the array sizes; the smaller part that kernels may use is the business of the front end.";
+    V0204 Finding Error "inputs or outputs overlap" "Two kernel inputs or outputs share DRAM bytes, and neither is declared an alias of the other. Writing the one would destroy the other, and the result would depend on the order of the writes. Give them different addresses, or declare the alias.";
+    V0205 Finding Error "malformed alias of another core" "A remote alias stands for a location of another core of the same LNC, in SBUF or DRAM. PSUM is never visible to another core, and a core needs no alias for its own memory.";
+    V0206 Finding Error "alias outside DRAM" "Only DRAM locations may share storage by an alias list. The vendor's text: Aliasing only permitted for DRAM locations.";
+    V0301 Finding Error "wrong number of operands" "The instruction has fewer or more inputs or outputs than its type takes. The reference page of the instruction set lists the operands of every type.";
+    V0302 Finding Error "wrong kind of operand" "An operand position takes memory, an immediate, or a register, as the instruction's row says. Here it holds another kind.";
+    V0303 Finding Error "missing attribute" "The instruction's type requires this attribute and gives it no default.";
+    V0304 Finding Error "attribute of the wrong type" "The value of the attribute is not of the type its row declares: another type, or a member that the closed set does not have.";
+    V0305 Finding Error "element types differ" "The operands of this instruction must have one element type: it moves bits without converting them, or its engine reads both inputs in one format.";
+    V0306 Finding Error "element type not allowed" "The engine does not take this element type at this operand. The note names the types it takes.";
+    V0307 Finding Error "bit-vector operation" "Bitwise operations and shifts work on the bits of integers, on the Vector engine only, and both operations of a two-operation instruction must be of that class. Convert the tensor to an integer type first, or use an arithmetic operation.";
+    V0308 Finding Error "abstract instruction" "The type is an abstract base of others and has no meaning of its own; no program contains it. Use one of the types derived from it.";
+    V0309 Finding Error "immediate of an unsupported type" "Immediates are integers, bfloat16, float16 or float32. Other element types have no immediate form.";
+    V0310 Finding Error "attribute value out of range" "The attribute has the right type but a value that the instruction does not take. The note names the values it takes.";
+    V0401 Finding Error "empty access pattern" "An access pattern needs at least one pair, and every extent must be at least 1. A pattern that touches nothing is no operand.";
+    V0402 Finding Error "access outside its location" "The pattern reaches before the start or past the end of the location it addresses. The access would touch another tensor's bytes.";
+    V0403 Finding Error "access crosses the partition pitch" "On-chip memory is two-dimensional: pair 0 walks partitions, its step a multiple of the elements per partition and not negative, and the other pairs stay inside one partition.";
+    V0404 Finding Error "illegal start partition" "An engine reads and writes more than 64 partitions only from partition 0, 33 to 64 from 0 or 64, and up to 32 from 0, 32, 64 or 96. DMA transfers and swaps are free of this rule.";
+    V0405 Finding Error "element counts disagree" "The operands of this instruction do not have the element counts that its meaning requires of each other. A broadcast is written as a pair with step 0, so that the counts agree.";
+    V0406 Finding Error "operand in the wrong memory" "Each engine reaches only some memories: PE reads SBUF and writes PSUM, GPSIMD cannot touch PSUM, the Vector engine cannot read both tensor inputs from PSUM, and no compute engine reaches DRAM. Copy the tensor first.";
+    V0407 Finding Error "operand too large or too small" "The instruction has a limit on the size of an operand. The note gives the limit and where it comes from.";
+    V0408 Finding Error "reduced axes exceed the pattern" "The reduction folds the innermost pairs of its input pattern and keeps the partition pair, so the pattern must have more pairs than are folded.";
+    V0501 Finding Error "engine cannot run this instruction" "The vendor's verifier admits the instruction only on certain engines (assertion 400 there). Leave the engine open or choose one of those named.";
+    V0601 Finding Error "semaphore out of range" "A core has 256 semaphores, numbered 0 to 255.";
+    V0602 Finding Error "core list of a barrier" "A CoreBarrier lists cores of its own LNC, and the core that executes it is one of them. A core that is not listed would wait for a meeting it is not part of.";
+    V0603 Finding Error "semaphore of a missing core" "A semaphore update names a core that the LNC does not have.";
+    V0701 Unsupported Error "LNC size" "A logical NeuronCore has one or two cores. More than two cannot be expressed on the machine.";
+    V0702 Finding Error "instruction of a later generation" "The instruction exists only from a later generation on. Choose a later target, or write the program without it.";
+    V0703 Finding Error "needs two cores" "Core barriers and on-chip swaps connect the two cores of an LNC; a program for one core has nobody to meet.";
+    V0704 Finding Error "swap cannot run on GPSIMD" "GPSIMDSB2SB exchanges two static SBUF tiles of one element type and equal shape between the two cores of an LNC, at most 1024 effective bytes per partition. The note names the first predicate that fails; a swap that fails one goes by DMA instead.";
+    V0705 Finding Error "alias used outside a DMA copy" "Only DMA engines reach another core's memory, through an alias that the lowering makes. Every other instruction must use memory of its own core.";
+    V0706 Unsupported Error "architecture without a model" "Only gen2, gen3 and gen4 (trn1, trn2, trn3) have a hardware model here.";
 
     // ---- L: lowering and passes ----
     L0001 Finding Warning "option has no effect here" "The option is accepted and does nothing for this target. Placement P of the shared allocation only matters on gen3 (trn2).";
