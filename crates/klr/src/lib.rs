@@ -14,6 +14,7 @@ mod cbor;
 mod container;
 pub mod error;
 pub mod info;
+pub mod lower;
 pub mod print;
 mod read;
 mod wire;

@@ -126,6 +126,87 @@ codes! {
     P0118 Input Error "no modules in the folder" "A folder given as a program must hold nc00/sg00, nc01/sg00 and so on, each with one JSON module. No such folder, or no file in one of them, was found.";
 
     // ---- K: KLR to BIR ----
+    // KLR to BIR: the kernel as a whole
+    K0001 Input Error "fewer cores than bodies" "The kernel was traced for more cores than the LNC size asks for: every body needs a core of its own. Ask for as many cores as the kernel has bodies, or trace it for fewer.";
+    K0002 Unsupported Error "too many cores" "An LNC has one or two cores; more than two cannot be expressed on the machine, and trn1 has LNCs of one core. The file was traced for more cores than that.";
+    K0003 Finding Note "core without a body" "The LNC has more cores than the kernel has bodies. The cores beyond get an empty program, as the vendor's compiler does with the same sentence.";
+    K0004 Finding Error "core id missing" "A kernel of several bodies can only be lowered for modules that know their core. The vendor's compiler says: NeuronCoreId must be set when the LNC count is greater than 1.";
+    K0005 Input Error "shared constant cannot be loaded" "The kernel names a file for a shared constant, relative to the kernel's own folder. The file is not there or cannot be read. Copy the folder shared_constants along with the kernel.";
+    K0006 Finding Error "input or output not in HBM" "Inputs and outputs of a kernel are HBM tensors; this one names another memory, so nothing outside the core could be bound to it. The vendor's compiler says that the input or output cannot be found.";
+    K0008 Finding Error "kernel without a body" "A traced kernel has one list of blocks per core. This file has none, so there is nothing to run.";
+    // statements and their names
+    K0010 Unsupported Error "operator not supported" "The operator has no lowering, here or in the vendor's compiler: it is the parent of an `nc` operator, a part of another instruction, or a collective nobody lowers. It is never left out silently. Write the kernel with the operators of nki.isa that have one.";
+    K0011 Finding Error "edge names an unknown statement" "A scheduling edge joins two statements by name, on every core. One of the names does not exist on this core. Collectives and barriers can be named by their statement unless --strict-2-24 is given.";
+    // operands
+    K0012 Unsupported Error "tensor reference not supported" "The operand is an allocated view of SBUF or PSUM, or a register, which later stages of other tools write. Traced kernels have abstract references only.";
+    K0013 Unsupported Error "access form not supported" "With --strict-2-24 only whole tensors and linear patterns are legal, as in the vendor's compiler of 2.24. Without it accesses by indices and by patterns are lowered too.";
+    K0014 Finding Error "run-time offset not allowed" "Only copies, DMA copies, the source of a DMA transposition and tensor loads and stores take an access with a scalar or vector offset. Copy the tile to a fixed place first.";
+    K0015 Finding Error "scalar offset names an unknown register" "The register of a scalar offset must be written by an earlier statement: by register move, register ALU, tensor load or a rank instruction.";
+    K0016 Finding Error "branch names an unknown register" "A conditional branch compares registers that an earlier statement has written. This register never appears before.";
+    K0017 Finding Error "run-time offset in a wrong dimension" "A vector offset gathers along dimension 0 only. A scalar offset indexes one dimension of its tensor. An access has one of the two, not both.";
+    K0018 Unsupported Error "accumulation into a fixed place" "With --strict-2-24 a DMA copy that adds needs a destination with a run-time offset; the vendor's compiler of 2.24 fails with a logic fault. Without the option it becomes an accumulating DMA copy.";
+    K0019 Finding Error "unique indices without a vector offset" "A DMA copy that adds at unique indices expects the indices as a vector offset of the destination. With a scalar offset the promise has no meaning.";
+    K0020 Finding Error "immediate not supported" "Immediates are 32-bit integers or floats. Registers and pointers have no form as an immediate.";
+    K0021 Unsupported Error "LoadAccumulate not supported" "The accumulator command LoadAccumulate has no form in code generation. Reset with ZeroAccumulate, or add the value by a statement of its own.";
+    K0022 Finding Error "scale is not a float" "The scale of an activation is a float32 immediate or a tile. Write 2.0, not 2.";
+    K0023 Finding Error "scale of an unknown kind" "The scale of an activation is a float32 immediate or a tile of one value per partition, nothing else.";
+    K0024 Finding Error "reduction other than add" "The Activation engine accumulates by addition only. Reduce with tensor_reduce for other operations.";
+    K0025 Finding Error "two run-time offsets in a copy" "tensor_copy moves from or to a run-time offset, not both. Use two copies.";
+    K0027 Finding Error "vector offset in a copy" "tensor_copy takes a register or one scalar as its run-time offset; a gather needs dma_copy or a gather operator.";
+    K0028 Finding Error "two run-time offsets in a DMA copy" "dma_copy gathers or scatters, not both at once. Use two copies.";
+    K0029 Finding Error "run-time offset without descriptor generation" "A DMA with a run-time offset needs hardware or software descriptor generation; dgeMode 3 turns it off.";
+    K0030 Finding Error "engine without hardware descriptor generation" "The engine of dma_copy names the issuer of hardware descriptor generation. In the other modes it must be left unassigned.";
+    K0031 Finding Error "accumulating copy with a run-time source" "A DMA copy that adds at indices that may repeat takes its source from a fixed place.";
+    K0032 Finding Error "transpose on the Tensor engine" "The front end turns a transposition on the Tensor engine into a matrix product with an identity matrix. One that is left asks for an engine that cannot run it.";
+    K0033 Finding Error "transpose operand too large" "The Vector engine transposes tiles of at most 32 x 32, the Tensor engine of at most 128 partitions.";
+    K0034 Finding Warning "identity matrix made by the compiler" "A transposition by the Tensor engine needs an identity matrix. One is made at the start of the kernel, which costs a fill and a selection.";
+    K0035 Finding Error "replace value is not a float" "match_replace8 writes a float32 immediate over the values it finds.";
+    K0036 Finding Error "DMA transpose needs four dimensions" "Both operands of a DMA transposition have four dimensions, W, Z, Y and X; write the pattern with four pairs.";
+    K0037 Finding Error "operands of dma_compute" "dma_compute adds its sources, each times a float scale. Other operations and integer scales have no form.";
+    K0040 Finding Error "count of indices is not an integer" "The number of valid indices of a local gather is an integer immediate.";
+    K0041 Finding Error "operand of nonzero_with_count" "The index offset and the padding value of nonzero_with_count are int32 immediates.";
+    // swaps and collectives
+    K0043 Finding Error "rank or pipe is not an integer" "The ranks and the pipe of a sendrecv are integer immediates, known when the kernel is traced.";
+    K0044 Finding Error "swap with itself" "A sendrecv exchanges with the other core. Its ranks are traced per core: on two cores both are 1 - program_id.";
+    K0046 Finding Error "swap with a core that is not there" "The ranks of a sendrecv are core ids of the LNC, 0 and 1 for two cores.";
+    K0047 Finding Error "swap of tiles that differ" "Source and destination of a sendrecv hold as many elements of the same type.";
+    K0048 Finding Error "swap without a core id" "A sendrecv can only be lowered for a module that knows its core: whether it swaps with itself depends on that.";
+    K0050 Finding Error "operator breaks a promise of the front end" "The front end guarantees this for every kernel it traces, and the vendor's compiler asserts it. The message says what was expected.";
+    K0051 Finding Error "replica group is not literal" "Collectives need their replica groups as lists of ranks; a named group or none has no form.";
+    K0052 Finding Error "permutation with replica groups" "A collective permutation is routed by its source and target pairs alone.";
+    K0053 Finding Error "concat dimension not supported" "Gather and scatter run along the partitions (0) or along the free elements (1); negative numbers count from the end.";
+    K0054 Finding Error "rank out of range" "Ranks are counted from 0. With --ranks-are cores, the default, they are the cores of the one LNC.";
+    K0055 Finding Error "rank named twice" "A rank is in one replica group, and once the source and once the target of a pair, never paired with itself.";
+    K0056 Finding Error "cores disagree on the members" "Every core must give a collective the same replica groups or pairs; otherwise they wait for different members.";
+    K0057 Finding Error "destination of a collective does not fit" "A gather makes the destination larger by the group size along its dimension, a scatter smaller; all others keep the size.";
+    K0058 Finding Error "cores run different collectives" "Collectives of the cores are matched by their order. A core that runs another one, or one more, waits for ever.";
+    // memory
+    K0060 Finding Error "tensor outside its memory" "SBUF and PSUM have 128 partitions; of SBUF a kernel may use 180224, 212984 or 245752 bytes per partition on trn1, trn2 and trn3, of PSUM 16384. Addresses given in the kernel are used as they are, so they must fit.";
+    K0061 Finding Error "core barriers differ between cores" "The i-th core barrier of every core is one meeting: all cores need as many, for the same cores. The vendor's verifier fails with 1187, 1188 or 1189 otherwise.";
+    K0062 Finding Error "core barrier for the wrong cores" "A core barrier names cores of the LNC, the own one among them.";
+    K0063 Unsupported Error "tensor in registers" "Tensors in register memory have no lowering. Scalars travel by tensor_load and tensor_store.";
+    K0064 Finding Error "address used in two ways" "Views of one address agree on its memory and size; the name of an address is its identity.";
+    K0065 Finding Error "constant without a file" "An allocated HBM view is a constant, and its value comes from a file of the shared constants. None is listed for this name.";
+    K0066 Finding Error "pattern does not fit the partition pitch" "A view with shorter rows than its region is addressed row by row: the partition step must be whole rows of the view and the free part must stay inside one row.";
+    K0067 Finding Error "access too large" "Offsets and steps of an access must stay inside 64-bit arithmetic.";
+    K0068 Finding Error "accesses nested too deeply" "An access may take its offset from another access. More than eight levels are refused.";
+    K0069 Finding Error "index outside its dimension" "An access by indices has one index per dimension, each inside the extent of its dimension.";
+    // blocks
+    K0070 Finding Error "block without an end" "Every block but the last ends in a branch; the last one ends the kernel.";
+    K0071 Finding Error "branch to an unknown block" "A branch names a block of the same body. A noReorder block can only be entered by an unconditional branch.";
+    K0072 Finding Error "noReorder block with a wrong end" "A noReorder block holds no control flow and ends in an unconditional branch.";
+    K0073 Finding Error "block defined twice" "Labels are unique in a body.";
+    K0074 Finding Error "statement after a branch" "A branch ends its block; what follows can never run.";
+    K0075 Unsupported Error "noReorder blocks cannot be inlined" "noReorder blocks continue the block that branches to them. A circle of such blocks never ends, and blocks entered from very many places would grow the program beyond reason.";
+    K0076 Finding Warning "noReorder block never entered" "No branch leads to the block, so its statements are not part of the program.";
+    // DMA, options, remarks
+    K0089 Finding Error "DMA copy of different sizes" "Source and destination of a DMA copy hold the same number of elements, in whatever pattern.";
+    K0090 Finding Warning "dtype option differs from the destination" "The dtype of an operator repeats that of its destination in traced kernels. Where they differ, the destination counts.";
+    K0092 Finding Error "unknown dgeMode" "dgeMode is 0 (unassigned), 1 (software), 2 (hardware) or 3 (none).";
+    K0093 Finding Error "priority out of range" "Priorities of DMA transfers are P0 to P14.";
+    K0094 Finding Error "shuffle mask" "A shuffle takes 32 integers, one per partition of a block of 32.";
+    K0095 Finding Note "axes of a DMA transposition honoured" "The kernel asks for axes other than XZYW. We honour them; the vendor's compiler of 2.24 ignores the field, and so does --strict-2-24.";
+    K0096 Finding Note "transpose moved to the Vector engine" "The rule by element type chose a matrix product, which can only write PSUM. The destination lies in SBUF, so the Vector engine does it.";
 
     // ---- V: verifier ----
     V0101 Finding Error "dangling reference" "Something refers to a function, block, instruction, set, location or register that the module does not have. Every later stage looks these up without asking, so a program with such a reference is refused whole. The file that was read is damaged, or the pass that made the program has a fault.";

@@ -1,0 +1,483 @@
+//! KLR to BIR: a traced kernel becomes one BIR module per core.
+//!
+//! [`lower`] walks every statement of every body and collects all findings of a run: a statement that cannot be
+//! lowered is reported with its core, block, name and source position, and the walk goes on. The result holds a
+//! program only when no finding is an error.
+//!
+//! The contract is the specification, file 04. What it leaves to us and what we read into it:
+//! * dependencies are made for `edges` and inside `noReorder` blocks only; those of the data are found later;
+//! * locations are allocated only where the file gives an address;
+//! * [`LowerOptions::strict_2_24`] switches off the extensions of file 04 §15 (decisions 11, 12, 13, 15, 18, 19) and
+//!   the fields that 2.24 drops (priorities, the interleaved performance mode, the command of `tensorScalarReduce`).
+//!
+//! Everything is linear in the size of the kernel: names, labels, registers and tensors are found by hashing.
+//!
+//! Not modelled: the surrounding graph (kernel carriers, call operands), device dumps.
+
+mod access;
+mod cfg;
+mod cross;
+mod enums;
+mod fail;
+mod names;
+mod ops;
+mod plan;
+mod tensors;
+
+use crate::KlrFile;
+use crate::ast as k;
+use access::Bound;
+use fail::{Fail, Res};
+use names::Names;
+use plan::{Kernel, Plan};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tandem_bir::diag::{Diagnostic, Loc, LocEntry, Site, SourcePos, codes};
+use tandem_bir::{
+    ArchLevel, BlockId, CompactString, CoreId, Dtype, FuncId, Inst, InstId, Level, MemLocId, Module, Program,
+    RegId,
+};
+use tensors::Region;
+
+/// When an `allReduce` becomes a local one, which the backend lowers on chip (the specification, file 06 §1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LocalAllReduce {
+    /// When its one replica group is all cores of the LNC and ranks are cores (decision D1).
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+    /// Whenever there are several cores.
+    Always,
+}
+
+/// What the ids of replica groups and rank instructions stand for (decision D14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RanksAre {
+    /// Cores of the one LNC.
+    #[default]
+    Cores,
+    /// This many whole LNCs.
+    Lncs(u32),
+}
+
+/// Loads the file of a shared constant, given by its name relative to the kernel.
+pub type ConstantLoader<'a> = &'a dyn Fn(&str) -> std::io::Result<Vec<u8>>;
+
+/// Options of [`lower`].
+#[derive(Clone, Copy)]
+pub struct LowerOptions<'a> {
+    /// Cores of the LNC, 1 or 2; `None`: as many as the kernel has bodies.
+    pub lnc_size: Option<u32>,
+    /// Generation to compile for; its memory sizes bound the addresses of a kernel.
+    pub arch: ArchLevel,
+    /// Exactly what 2.24 does, without our extensions.
+    pub strict_2_24: bool,
+    /// Treatment of `allReduce`.
+    pub local_allreduce: LocalAllReduce,
+    /// Meaning of replica ids.
+    pub ranks: RanksAre,
+    /// Give every module the id of its core. Without it only kernels of one body without swaps can be lowered.
+    pub assign_cores: bool,
+    /// Loads the files of shared constants.
+    pub constants: ConstantLoader<'a>,
+}
+
+impl<'a> LowerOptions<'a> {
+    /// The defaults for a generation.
+    pub fn new(arch: ArchLevel, constants: ConstantLoader<'a>) -> LowerOptions<'a> {
+        LowerOptions {
+            lnc_size: None,
+            arch,
+            strict_2_24: false,
+            local_allreduce: LocalAllReduce::Auto,
+            ranks: RanksAre::Cores,
+            assign_cores: true,
+            constants,
+        }
+    }
+}
+
+impl std::fmt::Debug for LowerOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LowerOptions")
+            .field("lnc_size", &self.lnc_size)
+            .field("arch", &self.arch)
+            .field("strict_2_24", &self.strict_2_24)
+            .field("local_allreduce", &self.local_allreduce)
+            .field("ranks", &self.ranks)
+            .field("assign_cores", &self.assign_cores)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What code generation gives.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The program; `None` when a finding is an error.
+    pub program: Option<Program>,
+    /// All findings, in the order of cores and statements.
+    pub diags: Vec<Diagnostic>,
+}
+
+/// Lowers a traced kernel to one BIR module per core.
+pub fn lower(file: &KlrFile, opts: &LowerOptions<'_>) -> Lowered {
+    let view = plan::View::of(file);
+    let mut kernel = Kernel::default();
+    let program = Plan::new(&view, opts, &mut kernel).and_then(|plan| generate(&plan, &mut kernel));
+    let failed = kernel.diags.iter().any(Diagnostic::is_error);
+    Lowered { program: program.filter(|_| !failed), diags: kernel.diags }
+}
+
+fn generate<'p>(plan: &'p Plan<'p>, kernel: &mut Kernel) -> Option<Program> {
+    let mut done = Vec::with_capacity(plan.lnc_size as usize);
+    let mut signature = tandem_bir::Signature::default();
+    for core in 0..plan.lnc_size {
+        let mut c = Core::new(plan, kernel, core);
+        c.bind_border(&mut signature);
+        match plan.view.bodies.get(core as usize) {
+            None => c.skip_note(),
+            Some(body) => {
+                c.bind_shared_buffers();
+                c.body(body);
+                c.insert_edges();
+                c.finish_prelude();
+            }
+        }
+        done.push(c.done());
+    }
+    plan::order_ports(&mut signature, plan);
+    cross::check(plan, kernel, &mut done);
+    let modules = cross::share_and_name(&mut done);
+    Some(Program {
+        name: plan.view.name.to_string(),
+        lnc_size: plan.lnc_size,
+        level: Level::Bir,
+        modules,
+        locs: std::mem::take(&mut kernel.locs),
+        constants: std::mem::take(&mut kernel.payloads),
+        signature,
+    })
+}
+
+/// A collective as the cross-core checks need it.
+#[derive(Clone, Debug)]
+pub(crate) struct CcRecord {
+    pub inst: InstId,
+    pub site: Site,
+    /// Replica groups, or source/target pairs.
+    pub groups: Vec<Vec<i64>>,
+}
+
+/// A barrier as the cross-core checks need it.
+#[derive(Clone, Debug)]
+pub(crate) struct BarrierRecord {
+    pub inst: InstId,
+    pub site: Site,
+    pub cores: Vec<i64>,
+}
+
+/// What is left of a core when its body is done.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub module: Module,
+    pub names: Names,
+    pub collectives: Vec<CcRecord>,
+    pub barriers: Vec<BarrierRecord>,
+    /// DRAM locations that are shared when another core has them too.
+    pub hbm_internal: Vec<MemLocId>,
+    pub has_body: bool,
+}
+
+/// The statement being lowered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor<'k> {
+    pub stmt: Option<&'k k::Stmt>,
+    pub block: &'k str,
+    pub index: usize,
+    pub block_index: usize,
+    pub loc: Option<Loc>,
+}
+
+/// Code generation of one core.
+pub(crate) struct Core<'k> {
+    pub plan: &'k Plan<'k>,
+    pub kernel: &'k mut Kernel,
+    pub core: u32,
+    pub m: Module,
+    pub f: FuncId,
+    /// Block that takes the instructions.
+    pub b: Option<BlockId>,
+    /// Views by the address of their shared tensor value, which lives as long as the kernel.
+    pub bound: FxHashMap<usize, Bound>,
+    /// Locations by address name.
+    pub regions: FxHashMap<CompactString, Region>,
+    pub regs: FxHashMap<CompactString, RegId>,
+    pub names: Names,
+    /// Statement names of instructions that keep a name of their own.
+    pub aliases: FxHashMap<CompactString, InstId>,
+    pub cur: Cursor<'k>,
+    /// Instructions of the current statement, main one first.
+    pub minted: SmallVec<[InstId; 2]>,
+    /// Compiler-made instructions for the top of the entry block.
+    pub prelude: Vec<InstId>,
+    pub zero_bias: Option<(u64, MemLocId)>,
+    pub zero_biases: u64,
+    pub identities: FxHashMap<Dtype, MemLocId>,
+    counter: u64,
+    cc_counter: u64,
+    pub collectives: Vec<CcRecord>,
+    pub barriers: Vec<BarrierRecord>,
+    pub hbm_internal: Vec<MemLocId>,
+    pub blocks: cfg::Blocks<'k>,
+    has_body: bool,
+}
+
+impl<'k> Core<'k> {
+    fn new(plan: &'k Plan<'k>, kernel: &'k mut Kernel, core: u32) -> Core<'k> {
+        let id = plan.opts.assign_cores.then_some(CoreId(core));
+        let mut m = Module::new(&format!("nc{core:02}"), id, plan.opts.arch);
+        let f = m.add_function("sg0000");
+        Core {
+            plan,
+            kernel,
+            core,
+            m,
+            f,
+            b: None,
+            bound: FxHashMap::default(),
+            regions: FxHashMap::default(),
+            regs: FxHashMap::default(),
+            names: Names::default(),
+            aliases: FxHashMap::default(),
+            cur: Cursor::default(),
+            minted: SmallVec::new(),
+            prelude: Vec::new(),
+            zero_bias: None,
+            zero_biases: 0,
+            identities: FxHashMap::default(),
+            counter: 0,
+            cc_counter: 0,
+            collectives: Vec::new(),
+            barriers: Vec::new(),
+            hbm_internal: Vec::new(),
+            blocks: cfg::Blocks::default(),
+            has_body: false,
+        }
+    }
+
+    fn done(self) -> Done {
+        Done {
+            module: self.m,
+            names: self.names,
+            collectives: self.collectives,
+            barriers: self.barriers,
+            hbm_internal: self.hbm_internal,
+            has_body: self.has_body,
+        }
+    }
+
+    fn skip_note(&mut self) {
+        let text = format!(
+            "The kernel is compiled for LNC count lower than the current core_id {} skip lowering",
+            self.core
+        );
+        let site = self.core_site();
+        self.kernel.diags.push(Diagnostic::new(codes::K0003, text).site(site));
+    }
+
+    /// The core as a place.
+    pub(crate) fn core_site(&self) -> Site {
+        Site { core: Some(CoreId(self.core)), function: "sg0000".into(), ..Site::default() }
+    }
+
+    /// The current statement as a place.
+    pub(crate) fn site(&self) -> Site {
+        let mut site = self.core_site();
+        let Some(stmt) = self.cur.stmt else { return site };
+        site.block = self.cur.block.to_string();
+        site.inst = stmt.name.as_deref().unwrap_or_default().to_string();
+        site.pos = Some(source_pos(&stmt.pos));
+        site.path = format!(
+            "bodies[{}][{}].body[{}].op.{}",
+            self.core,
+            self.cur.block_index,
+            self.cur.index,
+            stmt.op.name()
+        );
+        site
+    }
+
+    /// Adds a finding at the current statement; its text is preceded by the operator.
+    pub(crate) fn report(&mut self, fail: Fail) {
+        let message = match self.cur.stmt {
+            Some(stmt) => format!("{}: {}", stmt.op.name(), fail.message),
+            None => fail.message,
+        };
+        let mut d = Diagnostic::new(fail.code, message).site(self.site());
+        d.notes = fail.notes;
+        d.help = fail.help;
+        self.kernel.diags.push(d);
+    }
+
+    /// Lowers the statement under the cursor.
+    pub(crate) fn statement(&mut self) {
+        let Some(stmt) = self.cur.stmt else { return };
+        self.minted.clear();
+        let entry = LocEntry::Pos(source_pos(&stmt.pos));
+        self.cur.loc = Some(self.kernel.locs.intern(entry));
+        if let Err(fail) = ops::leaf(self, &stmt.op) {
+            self.report(*fail);
+        }
+    }
+
+    fn count(&mut self) -> u64 {
+        let n = self.counter;
+        self.counter = n.wrapping_add(1);
+        n
+    }
+
+    fn statement_name(&self) -> Option<&'k CompactString> {
+        self.cur.stmt.and_then(|s| s.name.as_ref())
+    }
+
+    fn push(&mut self, mut inst: Inst, name: CompactString) -> InstId {
+        inst.name = name;
+        inst.loc = self.cur.loc.unwrap_or(Loc::NONE);
+        let id = match self.b {
+            Some(b) => self.m.push_inst(b, inst),
+            None => self.m.insts.push(inst),
+        };
+        self.minted.push(id);
+        id
+    }
+
+    /// Adds the main instruction of a statement: named as the statement, or `prefix` and a number.
+    pub(crate) fn emit(&mut self, prefix: &str, inst: Inst) -> InstId {
+        let number = self.count();
+        self.emit_with(inst, |_| format!("{prefix}{number}"))
+    }
+
+    /// The same with a whole default name.
+    pub(crate) fn emit_named(&mut self, inst: Inst, default: impl FnOnce(&Core<'k>) -> String) -> InstId {
+        self.count();
+        self.emit_with(inst, default)
+    }
+
+    fn emit_with(&mut self, mut inst: Inst, default: impl FnOnce(&Core<'k>) -> String) -> InstId {
+        let id = self.m.insts.next_key();
+        let name = match self.statement_name() {
+            Some(want) => {
+                let name = self.names.take(want, id);
+                if name != *want {
+                    inst.more_mut().label = Some(want.clone());
+                }
+                name
+            }
+            None => {
+                inst.more_mut().label = Some("nki-op".into());
+                let default = default(self);
+                self.names.take(&default, id)
+            }
+        };
+        self.push(inst, name)
+    }
+
+    /// Adds a collective: `stem-<CC id>`; the statement name becomes an alias for edges.
+    pub(crate) fn emit_collective(&mut self, stem: &str, mut inst: Inst) -> InstId {
+        let number = self.cc_counter;
+        self.cc_counter = number.wrapping_add(1);
+        let id = self.m.insts.next_key();
+        let name = self.names.take(&format!("{stem}-{number}"), id);
+        match self.statement_name() {
+            Some(stmt) => {
+                if !self.plan.strict {
+                    self.aliases.entry(stmt.clone()).or_insert(id);
+                }
+                if *stmt != name {
+                    inst.more_mut().label = Some(stmt.clone());
+                }
+            }
+            None => inst.more_mut().label = Some("nki-op".into()),
+        }
+        self.push(inst, name)
+    }
+
+    /// Adds a second instruction of a statement, which keeps its default name.
+    pub(crate) fn emit_helper(&mut self, prefix: &str, inst: Inst) -> InstId {
+        let number = self.count();
+        let id = self.m.insts.next_key();
+        let name = self.names.take(&format!("{prefix}{number}"), id);
+        self.push(inst, name)
+    }
+
+    /// Adds a compiler-made instruction to the top of the entry block.
+    pub(crate) fn emit_prelude(&mut self, name: &str, mut inst: Inst) -> InstId {
+        let id = self.m.insts.next_key();
+        inst.name = self.names.take(name, id);
+        inst.loc = self.cur.loc.map_or(Loc::NONE, |at| self.kernel.locs.derive("klr", at));
+        self.m.insts.push(inst);
+        self.prelude.push(id);
+        id
+    }
+
+    fn finish_prelude(&mut self) {
+        let Some(&entry) = self.m.funcs[self.f].blocks.first() else { return };
+        if !self.prelude.is_empty() {
+            let list = &mut self.m.blocks[entry].insts;
+            list.splice(0..0, std::mem::take(&mut self.prelude));
+        }
+    }
+
+    /// Edges of the file: every `to` waits for its `from`, on this core.
+    fn insert_edges(&mut self) {
+        let edges = self.plan.view.edges;
+        for e in edges {
+            for to in &e.to_edges {
+                match (self.find_named(&e.from_edge), self.find_named(to)) {
+                    (Some(from), Some(inst)) => {
+                        self.m.insts[inst].add_dep(inst, from, tandem_bir::EdgeKind::Ordered);
+                    }
+                    (from, _) => {
+                        let missing = if from.is_none() { &e.from_edge } else { to };
+                        let text =
+                            format!("{missing} is not found, unable to complete dependency edge insertion");
+                        let site = self.core_site();
+                        let d = Diagnostic::new(codes::K0011, text)
+                            .note(format!(
+                                "the edge is {} before {to}; edges hold on every core",
+                                e.from_edge
+                            ))
+                            .site(site);
+                        self.kernel.diags.push(d);
+                    }
+                }
+            }
+        }
+    }
+
+    fn find_named(&self, name: &str) -> Option<InstId> {
+        self.names.find(name).or_else(|| self.aliases.get(name).copied())
+    }
+}
+
+/// A KLR position as a source position.
+pub(crate) fn source_pos(p: &k::Pos) -> SourcePos {
+    let narrow = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
+    SourcePos {
+        file: p.filename.as_deref().unwrap_or("<unknown>").into(),
+        line: narrow(p.line),
+        column: narrow(p.column),
+        end_line: p.line_end.map(narrow),
+        end_column: p.column_end.map(narrow),
+    }
+}
+
+/// Nothing to say beyond the text.
+pub(crate) fn expected(op: &k::Operator, what: &str) -> Box<Fail> {
+    let _ = op;
+    Fail::new(codes::K0050, format!("expected {what}"))
+}
+
+/// A step that gives nothing.
+pub(crate) type Step = Res<()>;
