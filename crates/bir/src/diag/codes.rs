@@ -279,6 +279,19 @@ codes! {
     // ---- S: simulated faults ----
     S0001 Finding Error "bad address" "An operand leaves its memory location when the program runs: its static pattern does not fit, or a run-time offset moves it outside.";
     S0002 Unsupported Error "instruction not simulated" "The simulator has no model of this type of instruction, or of this form of it. Nothing was computed; no output is written.";
+    S0003 Finding Error "run-time offset out of bounds" "An offset read from a register or from memory moves an access outside its tensor, and the instruction says that this is an error.";
+    S0004 Finding Error "undefined register" "A register is used before anything was written to it. On the machine its content would be arbitrary.";
+    S0005 Unsupported Error "simulation needs too much memory" "The locations that the program uses need more bytes than the limit given for a simulation. Raise the limit, or make the tensors smaller.";
+    S0006 Finding Error "location outside its memory" "A placed location does not fit into the memory it lies in (partitions, bytes per partition, PSUM banks).";
+    S0007 Finding Error "storage of an alias not found" "A location stands for one of another core, and that one does not exist.";
+    S0010 Finding Error "deadlock" "Nothing can run any more, and at least one core has not finished. The report names what each core waits for.";
+    S0011 Finding Error "a core waits for one that ended" "A core waits at a synchronisation that the other core can no longer reach: it has finished its program. Both must execute the same number of swaps, barriers, collectives and completion tokens, in the same order.";
+    S0012 Finding Error "swaps disagree" "The two sides of a swap do not fit: data type, partitions, elements or ranks differ.";
+    S0013 Finding Error "barriers disagree" "The cores met at different barriers: their n-th barriers have different names and numbers.";
+    S0014 Finding Error "collectives disagree" "The members of a collective do not fit: kind, operator, groups or shapes differ.";
+    S0015 Finding Error "step limit reached" "The program executed more steps than the limit allows. A loop that never ends looks like this; raise the limit if the program is only long.";
+    S0016 Finding Error "calls or regions too deep" "Calls and loop regions nest deeper than the limit; the program most likely calls itself without end.";
+    S0017 Finding Error "bad rank" "A rank or core number is outside the cores that run, or a collective names it twice.";
 
     // ---- I: faults of Tandem itself (exit 70) ----
     I0001 Internal Error "internal error" "A fault of Tandem itself. Please report it with the file that shows it.";

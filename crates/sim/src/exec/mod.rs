@@ -34,7 +34,8 @@ pub enum Arg {
 /// transfer; its bytes start at `view.base + coeff_bytes · index[i]` and follow `view.dims[1..]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Indexed {
-    /// The pattern at index 0. The extent of dimension 0 is the number of indexes; its stride is as in the program.
+    /// The pattern at index 0. Dimension 0 has as many positions as the program's pattern and stride 0: the index alone
+    /// says where a row is.
     pub view: View,
     /// Which of [`Decoded::indirect`] holds the indexes.
     pub index: usize,
