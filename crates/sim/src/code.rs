@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{
-    AluOp, Attr, BlockId, BranchCompareOp, CollectiveKind, CompactString, EngineKind, Expr, FuncId, Inst, InstId, Module,
-    Opcode, Operand, Program, RegId,
+    Attr, BlockId, BranchCompareOp, CollectiveKind, CompactString, EngineKind, Expr, FuncId, Inst, InstId,
+    Module, Opcode, Operand, Program, RegId,
 };
 
 /// Number of in-order queues of a core: PE, Activation, DVE, Pool, SP.
@@ -50,7 +50,7 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) enum Control<'p> {
     Jump(BlockId),
-    Branch { op: BranchCompareOp, left: RegId, right: Value, yes: BlockId, no: BlockId },
+    Branch { op: BranchCompareOp, left: RegId, right: Value, unsigned: bool, yes: BlockId, no: BlockId },
     Return,
     Exit,
     Break,
@@ -100,9 +100,11 @@ pub(crate) struct Code<'p> {
     pub(crate) decoded: Vec<Decoded>,
     pub(crate) action: Vec<Action>,
     /// Run-time operands of an instruction.
-    pub(crate) recipes: FxHashMap<InstId, Vec<Recipe<'p>>>,
+    pub(crate) recipes: Vec<Vec<Recipe<'p>>>,
     pub(crate) control: FxHashMap<InstId, Control<'p>>,
     pub(crate) blocks: Vec<Vec<Step>>,
+    /// Position of a block in its function or region.
+    pub(crate) block_at: Vec<u32>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) entry: Option<FuncId>,
 }
@@ -139,23 +141,26 @@ pub(crate) fn prepare<'p>(
             })
             .collect(),
         action: vec![Action::Nothing; m.insts.len()],
-        recipes: FxHashMap::default(),
+        recipes: m.insts.iter().map(|_| Vec::new()).collect(),
         control: FxHashMap::default(),
         blocks: vec![Vec::new(); m.blocks.len()],
+        block_at: vec![0; m.blocks.len()],
         segments: Vec::new(),
         entry: entry(m),
     };
     let mut labels: FxHashMap<(FuncId, &str), BlockId> = FxHashMap::default();
     let mut func_of: Vec<Option<FuncId>> = vec![None; m.blocks.len()];
     for f in m.all_functions() {
-        for &b in &m.funcs[f].blocks {
+        for (k, &b) in m.funcs[f].blocks.iter().enumerate() {
+            code.block_at[b.index()] = k as u32;
             labels.entry((f, m.blocks[b].name.as_str())).or_insert(b);
             func_of[b.index()] = Some(f);
         }
     }
     for (f, b, i) in m.walk() {
         let _ = (b, i);
-        for &r in m.insts[i].regions() {
+        for (k, &r) in m.insts[i].regions().iter().enumerate() {
+            code.block_at[r.index()] = k as u32;
             if func_of[r.index()].is_none() {
                 labels.entry((f, m.blocks[r].name.as_str())).or_insert(r);
                 func_of[r.index()] = Some(f);
@@ -175,6 +180,7 @@ pub(crate) fn prepare<'p>(
                     continue;
                 }
             };
+            let action = refine(action, inst);
             code.action[id.index()] = action;
             if action == Action::Control {
                 match control(m, f, inst, &labels) {
@@ -194,9 +200,7 @@ pub(crate) fn prepare<'p>(
                 match decode(m, places, id, len) {
                     Ok((d, r)) => {
                         code.decoded[id.index()] = d;
-                        if !r.is_empty() {
-                            code.recipes.insert(id, r);
-                        }
+                        code.recipes[id.index()] = r;
                     }
                     Err((c, why)) => errs.push(Diagnostic::new(c, why).inst(program, m, id)),
                 }
@@ -409,13 +413,23 @@ fn control<'p>(
             if op == BranchCompareOp::Unsupported {
                 return Err("the comparison of the branch is `Unsupported`".into());
             }
-            let left = i.ins.first().and_then(Operand::as_reg).ok_or("the branch compares no register")?.reg;
+            let left = i.ins.first().and_then(Operand::as_reg).ok_or("the branch compares no register")?;
+            let unsigned = left.dtype.class() == tandem_bir::dtype::NumericClass::Unsigned;
             let right = match i.ins.get(1) {
                 Some(Operand::Reg(r)) => Value::Reg(r.reg),
                 Some(Operand::Imm(v)) => Value::Int(v.as_int().ok_or("the branch compares with a float")?),
-                Some(Operand::Ap(_) | Operand::Other(_)) | None => return Err("the branch lacks its second operand".into()),
+                Some(Operand::Ap(_) | Operand::Other(_)) | None => {
+                    return Err("the branch lacks its second operand".into());
+                }
             };
-            Control::Branch { op, left, right, yes: label(Attr::OnTrue)?, no: label(Attr::OnFalse)? }
+            Control::Branch {
+                op,
+                left: left.reg,
+                right,
+                unsigned,
+                yes: label(Attr::OnTrue)?,
+                no: label(Attr::OnFalse)?,
+            }
         }
         Opcode::Return => Control::Return,
         Opcode::Exit => Control::Exit,
@@ -440,7 +454,11 @@ fn control<'p>(
 }
 
 fn register(m: &Module, name: &str) -> Result<RegId, String> {
-    m.regs.iter().find(|(_, r)| r.name == name).map(|(id, _)| id).ok_or_else(|| format!("register `{name}` does not exist"))
+    m.regs
+        .iter()
+        .find(|(_, r)| r.name == name)
+        .map(|(id, _)| id)
+        .ok_or_else(|| format!("register `{name}` does not exist"))
 }
 
 fn looped<'p>(m: &Module, i: &Inst, key: Attr) -> Result<Control<'p>, String> {
@@ -487,47 +505,9 @@ fn loop_bound(m: &Module, v: &serde_json::Value) -> Result<Expr, String> {
 }
 
 /// A kind-0 collective swaps; all others go through the collective model.
-pub(crate) fn refine(action: Action, i: &Inst) -> Action {
+fn refine(action: Action, i: &Inst) -> Action {
     match (action, i.get_enum::<CollectiveKind>(Attr::Kind)) {
         (Action::Collective, Some(CollectiveKind::SendRecv)) => Action::Swap,
         _ => action,
-    }
-}
-
-/// Integer operation of RegisterAlu: two's complement of 32 bits (or 64), wrapping; comparisons give 0 or 1.
-pub(crate) fn register_alu(op: AluOp, a: i64, b: i64, wide: bool) -> Option<i64> {
-    let bits: u32 = if wide { 64 } else { 32 };
-    let wrap = |v: i64| if wide { v } else { i64::from(v as i32) };
-    let unsigned = |v: i64| if wide { v as u64 } else { u64::from(v as u32) };
-    let shift = |v: i64| u32::try_from(v).ok().filter(|s| *s < bits);
-    let flag = |b: bool| Some(i64::from(b));
-    let (a, b) = (wrap(a), wrap(b));
-    match op {
-        AluOp::Bypass => Some(a),
-        AluOp::BitwiseNot => Some(!a),
-        AluOp::ArithShiftLeft | AluOp::LogicalShiftLeft => Some(shift(b).map_or(0, |s| wrap(a << s))),
-        AluOp::ArithShiftRight => Some(a >> shift(b).unwrap_or(bits - 1)),
-        AluOp::LogicalShiftRight => Some(shift(b).map_or(0, |s| wrap((unsigned(a) >> s) as i64))),
-        AluOp::Add => Some(wrap(a.wrapping_add(b))),
-        AluOp::Subtract => Some(wrap(a.wrapping_sub(b))),
-        AluOp::Mult => Some(wrap(a.wrapping_mul(b))),
-        AluOp::Divide => (b != 0).then(|| wrap(a.wrapping_div(b))),
-        AluOp::Mod | AluOp::ModInt => (b != 0).then(|| a.wrapping_rem_euclid(b)),
-        AluOp::Max => Some(a.max(b)),
-        AluOp::Min => Some(a.min(b)),
-        AluOp::BitwiseAnd => Some(a & b),
-        AluOp::BitwiseOr => Some(a | b),
-        AluOp::BitwiseXor => Some(a ^ b),
-        AluOp::LogicalAnd => flag(a != 0 && b != 0),
-        AluOp::LogicalOr => flag(a != 0 || b != 0),
-        AluOp::LogicalXor => flag((a != 0) != (b != 0)),
-        AluOp::IsEqual => flag(a == b),
-        AluOp::NotEqual => flag(a != b),
-        AluOp::IsGt => flag(a > b),
-        AluOp::IsGe => flag(a >= b),
-        AluOp::IsLt => flag(a < b),
-        AluOp::IsLe => flag(a <= b),
-        AluOp::Abs => Some(wrap(a.wrapping_abs())),
-        AluOp::Average | AluOp::ElemwiseMul | AluOp::Pow | AluOp::Rsqrt | AluOp::AbsMax | AluOp::AbsMin => None,
     }
 }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use tandem_bir::diag::{Code, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{
-    AccessPattern, Attr, CompactString, DynamicAp, EngineKind, Expr, Inst, InstId, Module, Opcode, Operand, RegId,
+    AccessPattern, Attr, CompactString, DynamicAp, EngineKind, Expr, Inst, InstId, Module, Opcode, Operand,
+    RegId,
 };
 
 /// Which operand of an instruction.
@@ -121,7 +122,13 @@ pub(crate) fn decode<'p>(
         && i.ins.len() > 1
     {
         let scale = i.get_int(Attr::Scale).unwrap_or(1);
-        recipes.push(Recipe { slot, ap, terms: vec![(scale, Term::Input(1))], max_index: None, vector: None });
+        recipes.push(Recipe {
+            slot,
+            ap,
+            terms: vec![(scale, Term::Input(1))],
+            max_index: None,
+            vector: None,
+        });
     }
     Ok((d, recipes))
 }
@@ -154,7 +161,12 @@ fn operand<'p>(
     }
 }
 
-fn recipe<'p>(ap: &'p AccessPattern, dy: &'p DynamicAp, slot: Slot, index: &[Arg]) -> Result<Recipe<'p>, String> {
+fn recipe<'p>(
+    ap: &'p AccessPattern,
+    dy: &'p DynamicAp,
+    slot: Slot,
+    index: &[Arg],
+) -> Result<Recipe<'p>, String> {
     let mut r = Recipe { slot, ap, terms: Vec::new(), max_index: dy.max_index, vector: None };
     for (coeff, e) in &dy.terms {
         let mut which = None;
@@ -256,13 +268,17 @@ pub(crate) fn eval(e: &Expr, d: Option<&Decoded>, env: &Env<'_>, m: &Module) -> 
         }
         Expr::LoopAxis(name) => env.axes.iter().rev().find(|(n, _)| n == name).map(|(_, v)| *v),
         Expr::ShardId { .. } => Some(env.core),
-        Expr::CcGetRank { .. } | Expr::Const(_) | Expr::Affine { .. } | Expr::Sum(_) | Expr::Mult { .. } => None,
+        Expr::CcGetRank { .. } | Expr::Const(_) | Expr::Affine { .. } | Expr::Sum(_) | Expr::Mult { .. } => {
+            None
+        }
         Expr::FloorDiv(..) | Expr::Modulo(..) | Expr::CcDiv { .. } => None,
     });
     match (v, fault) {
         (Some(v), _) => Ok(v),
         (None, Some(f)) => Err(f),
-        (None, None) => Err(Fault::new(codes::S0002, "a run-time expression has no value here, or overflows")),
+        (None, None) => {
+            Err(Fault::new(codes::S0002, "a run-time expression has no value here, or overflows"))
+        }
     }
 }
 
@@ -312,7 +328,9 @@ pub(crate) fn resolve(
                 Some(vec) => indexed(view, vec, r, loc, place),
             },
             Err(e) => {
-                if inst.opcode.is_dma() && !inst.get_bool(Attr::OobIsErr) && inst.opcode.spec().attr(Attr::OobIsErr).is_some()
+                if inst.opcode.is_dma()
+                    && !inst.get_bool(Attr::OobIsErr)
+                    && inst.opcode.spec().attr(Attr::OobIsErr).is_some()
                 {
                     return Ok(Resolved::Skip);
                 }

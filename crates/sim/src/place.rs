@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{
-    AccessPattern, AddressSpace, ArchSpec, CoreId, Inst, MemLocId, MemoryLocation, MemoryType, Module,
-    Operand, Program, Storage,
+    AccessPattern, AddressSpace, ArchSpec, Inst, MemLocId, MemoryLocation, MemoryType, Module, Operand,
+    Program, Storage,
 };
 
 /// Placement of one location.
@@ -96,7 +96,8 @@ pub(crate) fn owner<'p>(
         let Some(t) = &m.memlocs[l].remote_local_target else { return Ok((c, l)) };
         let func = names[c].func_of(l);
         let oc = t.core.index();
-        let found = names.get(oc).and_then(|n| n.find(func, &t.name).or_else(|| n.find_any(modules[oc], &t.name)));
+        let found =
+            names.get(oc).and_then(|n| n.find(func, &t.name).or_else(|| n.find_any(modules[oc], &t.name)));
         let Some(ol) = found else {
             return Err(format!(
                 "`{}` stands for `{}` of core {}, which does not exist",
@@ -258,7 +259,8 @@ pub(crate) fn place<'p>(
             let buf = mem.add(*len as usize, 0xff);
             for (i, base) in list {
                 let w = &wants[*i];
-                out.of[r * lnc + w.core][w.loc.index()] = Some(Place { buf, base: *base as usize, pitch: *pitch });
+                out.of[r * lnc + w.core][w.loc.index()] =
+                    Some(Place { buf, base: *base as usize, pitch: *pitch });
             }
         }
         // Aliases.
@@ -291,7 +293,8 @@ fn touched<'p>(
     let mut need: Vec<Vec<u64>> = modules.iter().map(|m| vec![0; m.memlocs.len()]).collect();
     let mut bad: Vec<(usize, MemLocId)> = Vec::new();
     for (c, m) in modules.iter().enumerate() {
-        let mut touch = |l: MemLocId, bytes: u64, need: &mut Vec<Vec<u64>>| match owner(modules, names, c, l) {
+        let mut touch = |l: MemLocId, bytes: u64, need: &mut Vec<Vec<u64>>| match owner(modules, names, c, l)
+        {
             Ok((oc, ol)) => {
                 let n = &mut need[oc][ol.index()];
                 *n = (*n).max(bytes);
@@ -307,7 +310,8 @@ fn touched<'p>(
             for &i in &b.insts {
                 for ap in all_aps(&m.insts[i]) {
                     let l = &m.memlocs[ap.loc];
-                    touch(ap.loc, high_byte(ap, l), &mut need);
+                    let constant = m.set_of(ap.loc).file.is_some();
+                    touch(ap.loc, if constant { l.size_bytes() } else { high_byte(ap, l) }, &mut need);
                 }
             }
         }
@@ -356,12 +360,18 @@ fn check_fits(l: &MemoryLocation, need: u64, arch: &ArchSpec) -> Result<(), Stri
                 if l.allocated { (u64::from(l.base), on_chip_start(l, arch)) } else { (0, 0) };
             if base.saturating_add(l.rows()) > arch.partitions {
                 let n = l.rows();
-                return Err(format!("`{}` has {n} partitions from {base}, there are {}", l.name, arch.partitions));
+                return Err(format!(
+                    "`{}` has {n} partitions from {base}, there are {}",
+                    l.name, arch.partitions
+                ));
             }
             let have = if l.mem == MemoryType::Sb { arch.sbuf_bytes } else { arch.psum_bytes };
             if start.saturating_add(need) > have {
                 let end = start.saturating_add(need);
-                return Err(format!("`{}` reaches byte {end} of each partition of {}, which has {have}", l.name, l.mem));
+                return Err(format!(
+                    "`{}` reaches byte {end} of each partition of {}, which has {have}",
+                    l.name, l.mem
+                ));
             }
             Ok(())
         }
@@ -382,7 +392,8 @@ fn class<'p>(program: &Program, m: &'p Module, names: &Names<'p>, c: usize, l: M
         MemoryType::RngState | MemoryType::Reg => return Key::Own(c, l.as_u32()),
     }
     let border = set.kind.is_input() || set.kind.is_output() || set.file.is_some();
-    let in_signature = program.signature.inputs.iter().chain(&program.signature.outputs).any(|p| p.location == loc.name);
+    let in_signature =
+        program.signature.inputs.iter().chain(&program.signature.outputs).any(|p| p.location == loc.name);
     let placed = loc.allocated && !border && !in_signature;
     match set.addr_space {
         AddressSpace::Shared if placed => Key::SharedSpace(0),
@@ -451,7 +462,8 @@ pub(crate) fn view_of(
     let offset = ap.offset.checked_add(delta).ok_or("the offset overflows")?;
     let mut dims: SmallVec<[crate::memory::Dim; 4]> = SmallVec::new();
     let dim = |step: i64, num: u64| -> Result<crate::memory::Dim, String> {
-        let stride = step.checked_mul(size).and_then(|s| isize::try_from(s).ok()).ok_or("a step overflows")?;
+        let stride =
+            step.checked_mul(size).and_then(|s| isize::try_from(s).ok()).ok_or("a step overflows")?;
         Ok(crate::memory::Dim { stride, num: usize::try_from(num).map_err(|_| "an extent overflows")? })
     };
     let base = match place.pitch {
@@ -508,9 +520,3 @@ pub(crate) fn view_of(
     }
     Ok(v)
 }
-
-/// Core an index stands for.
-pub(crate) fn core_id(module: &Module, index: usize) -> CoreId {
-    module.core.unwrap_or(CoreId(index as u32))
-}
-

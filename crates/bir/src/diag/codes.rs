@@ -284,6 +284,7 @@ codes! {
     S0005 Unsupported Error "simulation needs too much memory" "The locations that the program uses need more bytes than the limit given for a simulation. Raise the limit, or make the tensors smaller.";
     S0006 Finding Error "location outside its memory" "A placed location does not fit into the memory it lies in (partitions, bytes per partition, PSUM banks).";
     S0007 Finding Error "storage of an alias not found" "A location stands for one of another core, and that one does not exist.";
+    S0008 Input Error "constant cannot be read" "The payload of a constant is missing, is no .npy file, or has another size than its location.";
     S0010 Finding Error "deadlock" "Nothing can run any more, and at least one core has not finished. The report names what each core waits for.";
     S0011 Finding Error "a core waits for one that ended" "A core waits at a synchronisation that the other core can no longer reach: it has finished its program. Both must execute the same number of swaps, barriers, collectives and completion tokens, in the same order.";
     S0012 Finding Error "swaps disagree" "The two sides of a swap do not fit: data type, partitions, elements or ranks differ.";

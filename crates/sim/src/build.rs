@@ -1,0 +1,360 @@
+//! From a program to a simulation, and its inputs and outputs.
+
+use crate::code::{Style, prepare};
+use crate::collective::Topology;
+use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
+use crate::memory::{Memory, View};
+use crate::npy;
+use crate::numeric_profile::RegisterInit;
+use crate::options::{Ranks, RunOptions};
+use crate::outcome::{Outcome, Stats, StopReason};
+use crate::place::{Names, Place, at_loc, owner, place, view_of};
+use crate::state::{CoreState, RegValue};
+use crate::sync::{Counters, Sync};
+use crate::tensor::{Tensor, byte_len, describe};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::entity::EntityRef as _;
+use tandem_bir::inst::table::TABLE;
+use tandem_bir::{AccessPattern, CoreId, InstId, Level, MemLocId, Module, Opcode, Operand, Port, Program};
+
+/// Makes simulations.
+#[derive(Debug)]
+pub struct Simulator;
+
+/// A program with its memory, before it runs.
+pub struct Ready<'p> {
+    machine: Machine<'p>,
+    names: Vec<Names<'p>>,
+    lnc: usize,
+    lncs: usize,
+}
+
+impl std::fmt::Debug for Ready<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ready").field("lnc", &self.lnc).field("lncs", &self.lncs).finish_non_exhaustive()
+    }
+}
+
+impl Simulator {
+    /// Places the memory of a program, decodes its instructions and loads its constants.
+    ///
+    /// # Errors
+    /// Findings: operands that leave their location (S0001), instructions and forms that are not simulated (S0002), too much
+    /// memory (S0005), locations outside their memory (S0006), aliases of nothing (S0007), constants that do not fit (S0008).
+    #[allow(clippy::new_ret_no_self, reason = "a simulator is what makes simulations; it has no state")]
+    pub fn new(program: &Program, opts: RunOptions) -> Result<Ready<'_>, Vec<Diagnostic>> {
+        let unsupported = |text: String| vec![Diagnostic::new(codes::S0002, text)];
+        let lnc = program.lnc_size.max(1) as usize;
+        if program.modules.is_empty() || program.modules.len() < lnc {
+            return Err(unsupported(format!(
+                "the program has {} modules for {lnc} cores",
+                program.modules.len()
+            )));
+        }
+        if program.modules.len() != lnc {
+            return Err(unsupported("programs of several subgraphs are not simulated".into()));
+        }
+        let style = match program.level {
+            Level::Bir => Style::Program,
+            Level::Lowered => Style::Dependency,
+            Level::Linked => return Err(unsupported("level linked is not simulated".into())),
+        };
+        let Some(arch) = program.arch().spec() else {
+            return Err(unsupported(format!("there is no model of {}", program.arch())));
+        };
+        let modules: Vec<&Module> = program.modules.iter().collect();
+        if lnc > 1 && modules.iter().any(|m| m.core.is_none()) {
+            return Err(unsupported("a symbolic module must be split into cores first".into()));
+        }
+        let (lncs, ids_are_lncs) = match opts.ranks {
+            Ranks::AreCores => (1, false),
+            Ranks::Lncs(n) => (n.max(1) as usize, true),
+        };
+        let names: Vec<Names<'_>> = modules.iter().map(|m| Names::new(m)).collect();
+        let mut mem = Memory::new();
+        let places = place(program, &modules, &names, arch, &opts, lncs, &mut mem)?;
+
+        let mut errs = Vec::new();
+        let mut cores = Vec::new();
+        for (g, places) in places.of.into_iter().enumerate() {
+            let (r, c) = (g / lnc, g % lnc);
+            let m = modules[c];
+            let code = match prepare(program, m, &places, style, &|b| mem.bytes(b).len()) {
+                Ok(code) => code,
+                Err(e) => {
+                    if r == 0 {
+                        errs.extend(e);
+                    }
+                    continue;
+                }
+            };
+            let topo = Topology { lnc, lncs, ids_are_lncs, my_lnc: r, my_core: c };
+            let rank = if ids_are_lncs { r } else { c };
+            let mut st = CoreState::new(CoreId(c as u32), rank as i64, m.regs.len());
+            if opts.profile.register_init != RegisterInit::Poison {
+                st.regs.fill(RegValue { bits: -1, defined: true });
+            }
+            let frames = code.entry.and_then(|f| {
+                let block = *m.funcs[f].blocks.first()?;
+                Some(Frame { list: List::Func(f), pos: 0, block, step: 0, looped: None })
+            });
+            cores.push(Core {
+                id: CoreId(c as u32),
+                module: m,
+                code,
+                places,
+                topo,
+                st,
+                frames: frames.into_iter().collect(),
+                axes: Vec::new(),
+                phase: Phase::Control,
+                run: SegRun::default(),
+                ready: 0,
+                counters: Counters::default(),
+                plans: FxHashMap::default(),
+                executed: vec![0; TABLE.len()],
+                last_sync: None,
+            });
+        }
+        if !errs.is_empty() {
+            return Err(errs);
+        }
+        let mut sync = Sync::default();
+        tokens(&modules, &names, lncs, &mut sync);
+        let machine = Machine::new(program, opts, arch, style, mem, cores, sync);
+        let mut ready = Ready { machine, names, lnc, lncs };
+        ready.load_constants()?;
+        Ok(ready)
+    }
+}
+
+/// Finds the completion tokens and the writers of their locations (the specification, file 06 §13.3).
+fn tokens(modules: &[&Module], names: &[Names<'_>], lncs: usize, sync: &mut Sync) {
+    let lnc = modules.len();
+    let key = |c: usize, l: MemLocId| -> (String, String) {
+        let (oc, ol) = owner(modules, names, c, l).unwrap_or((c, l));
+        (names[oc].func_of(ol).to_owned(), modules[oc].memlocs[ol].name.to_string())
+    };
+    type Uses = (Vec<(usize, InstId)>, Vec<usize>);
+    let mut found: BTreeMap<(String, String), Uses> = BTreeMap::new();
+    for (c, m) in modules.iter().enumerate() {
+        for b in m.blocks.values() {
+            for &id in &b.insts {
+                let i = &m.insts[id];
+                if i.opcode == Opcode::TensorCompletion
+                    && let Some(ap) = i.ins.first().and_then(Operand::as_ap)
+                {
+                    found.entry(key(c, ap.loc)).or_default().0.push((c, id));
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        return;
+    }
+    for (c, m) in modules.iter().enumerate() {
+        let mut written: Vec<bool> = vec![false; m.memlocs.len()];
+        for b in m.blocks.values() {
+            for &id in &b.insts {
+                let i = &m.insts[id];
+                if i.opcode == Opcode::CoreBarrier {
+                    continue;
+                }
+                for ap in i.outs.iter().filter_map(Operand::as_ap) {
+                    written[ap.loc.index()] = true;
+                }
+            }
+        }
+        for (l, _) in m.memlocs.iter().filter(|(l, _)| written[l.index()]) {
+            if let Some((_, w)) = found.get_mut(&key(c, l))
+                && !w.contains(&c)
+            {
+                w.push(c);
+            }
+        }
+    }
+    for r in 0..lncs {
+        for ((_, name), (uses, writers)) in &found {
+            let w = writers.iter().map(|c| r * lnc + c).collect();
+            let t = sync.add_token(name.clone(), w, lnc * lncs);
+            for (c, id) in uses {
+                sync.token_of.insert((r * lnc + c, *id), t);
+            }
+        }
+    }
+}
+
+impl Ready<'_> {
+    /// Inputs that [`Ready::set_inputs`] wants.
+    pub fn wanted(&self) -> &[Port] {
+        &self.machine.program.signature.inputs
+    }
+
+    /// Number of simulated cores.
+    pub fn num_cores(&self) -> usize {
+        self.machine.cores.len()
+    }
+
+    /// Loads the input tensors. With several LNCs every one gets the tensor `x`, or its own `rank<k>:x`.
+    ///
+    /// # Errors
+    /// One finding (U0003) that lists what does not fit and what the kernel wants.
+    pub fn set_inputs(&mut self, inputs: &[Tensor]) -> Result<(), Vec<Diagnostic>> {
+        let program = self.machine.program;
+        let wanted = &program.signature.inputs;
+        let mut wrong = Vec::new();
+        let mut used = vec![false; inputs.len()];
+        let mut loads: Vec<(usize, &Port, usize)> = Vec::new();
+        for p in wanted {
+            for r in 0..self.lncs {
+                let own = format!("rank{r}:{}", p.name);
+                let fits = |t: &Tensor| t.name == p.name || (self.lncs > 1 && t.name == own);
+                let mut hits: Vec<usize> = (0..inputs.len()).filter(|k| fits(&inputs[*k])).collect();
+                hits.iter().for_each(|k| used[*k] = true);
+                if let Some(k) = hits.iter().copied().find(|k| inputs[*k].name == own) {
+                    hits = vec![k];
+                }
+                match hits.as_slice() {
+                    [] if r == 0 => wrong.push(format!("no input `{}` was given", p.name)),
+                    [] => {}
+                    [k] => {
+                        let t = &inputs[*k];
+                        if t.dtype != p.dtype || t.shape != p.shape {
+                            let have = describe(&t.name, t.dtype, &t.shape);
+                            wrong.push(format!(
+                                "{have} was given, {} is wanted",
+                                describe(&p.name, p.dtype, &p.shape)
+                            ));
+                        } else if byte_len(t.dtype, &t.shape) != Some(t.bytes.len() as u64) {
+                            wrong.push(format!(
+                                "`{}` has {} bytes, its shape says otherwise",
+                                t.name,
+                                t.bytes.len()
+                            ));
+                        } else {
+                            loads.push((r, p, *k));
+                        }
+                    }
+                    _ if r == 0 => wrong.push(format!("input `{}` was given twice", p.name)),
+                    _ => {}
+                }
+            }
+        }
+        for (t, used) in inputs.iter().zip(&used) {
+            if !used {
+                wrong.push(format!("`{}` is no input of the kernel", t.name));
+            }
+        }
+        if !wrong.is_empty() {
+            let list: Vec<String> = wanted.iter().map(|p| describe(&p.name, p.dtype, &p.shape)).collect();
+            let list = if list.is_empty() { "nothing".to_owned() } else { list.join("; ") };
+            let mut d = Diagnostic::new(codes::U0003, format!("the inputs do not fit: {}", wrong[0]));
+            for w in &wrong[1..] {
+                d = d.note(w.clone());
+            }
+            return Err(vec![d.note(format!("the kernel wants {list}"))]);
+        }
+        let mut errs = Vec::new();
+        for (r, p, k) in loads {
+            for c in 0..self.lnc {
+                if p.core.is_some_and(|x| x.index() != c) {
+                    continue;
+                }
+                if let Some(l) = self.names[c].find_any(self.machine.cores[c].module, &p.location)
+                    && let Err(e) = self.store(r * self.lnc + c, l, &inputs[k].bytes)
+                {
+                    errs.push(Diagnostic::new(codes::U0003, format!("input `{}`: {e}", p.name)));
+                }
+            }
+        }
+        if errs.is_empty() { Ok(()) } else { Err(errs) }
+    }
+
+    /// Writes a location's whole content; a location that nothing uses is left out.
+    fn store(&mut self, core: usize, l: MemLocId, bytes: &[u8]) -> Result<(), String> {
+        let Some(v) = self.whole(core, l)? else { return Ok(()) };
+        if v.num_bytes() != bytes.len() {
+            return Err(format!("{} bytes do not fit the {} of the location", bytes.len(), v.num_bytes()));
+        }
+        self.machine.mem.scatter(&v, bytes);
+        Ok(())
+    }
+
+    /// The whole of a location as bytes.
+    fn whole(&self, core: usize, l: MemLocId) -> Result<Option<View>, String> {
+        let k = &self.machine.cores[core];
+        let Some(place): Option<Place> = k.places[l.index()] else { return Ok(None) };
+        let loc = &k.module.memlocs[l];
+        let (rows, row) = match place.pitch {
+            Some(_) => (loc.rows(), loc.row_bytes()),
+            None => (1, loc.size_bytes()),
+        };
+        if row == 0 || rows == 0 {
+            return Ok(None);
+        }
+        let step = i64::try_from(row).map_err(|_| "the location is too large")?;
+        let ap = AccessPattern::new(l, tandem_bir::Dtype::Uint8, 0, &[(step, rows), (1, row)]);
+        view_of(&ap, 0, loc, Some(&place), |b| self.machine.mem.bytes(b).len()).map(Some)
+    }
+
+    fn load_constants(&mut self) -> Result<(), Vec<Diagnostic>> {
+        let mut errs = Vec::new();
+        let program = self.machine.program;
+        for g in 0..self.machine.cores.len() {
+            let m = self.machine.cores[g].module;
+            for (l, loc) in m.memlocs.iter() {
+                let set = m.set_of(l);
+                let Some(file) = set.file.as_ref().filter(|f| !f.is_empty()) else { continue };
+                if self.machine.cores[g].places[l.index()].is_none() || loc.is_remote() {
+                    continue;
+                }
+                let bytes = program
+                    .constants
+                    .get(file.as_str())
+                    .ok_or_else(|| format!("the payload `{file}` of `{}` is missing", loc.name))
+                    .and_then(|b| npy::read(b).map_err(|e| format!("`{file}`: {e}")))
+                    .and_then(|a| a.into_tensor(&loc.name, set.dtype).map_err(|e| format!("`{file}`: {e}")));
+                let r = bytes.and_then(|t| self.store(g, l, &t.bytes).map_err(|e| format!("`{file}`: {e}")));
+                if let Err(e) = r {
+                    errs.push(Diagnostic::new(codes::S0008, e).site(at_loc(m, loc)));
+                }
+            }
+        }
+        if errs.is_empty() { Ok(()) } else { Err(errs) }
+    }
+
+    /// Runs the program.
+    pub fn run(mut self) -> Outcome {
+        let stop = self.machine.run();
+        let wait_for = (stop == StopReason::Deadlock).then(|| self.machine.deadlock());
+        let mut outputs = Vec::new();
+        for r in 0..self.lncs {
+            for p in &self.machine.program.signature.outputs {
+                outputs.extend(self.output(r, p));
+            }
+        }
+        let m = self.machine;
+        let mut stats = Stats { executed: Vec::new() };
+        let mut prints = Vec::new();
+        for c in m.cores {
+            stats.executed.push(c.executed);
+            prints.extend(c.st.prints);
+        }
+        Outcome { stop, outputs, stats, prints, diagnostics: m.diagnostics, wait_for }
+    }
+
+    fn output(&self, r: usize, p: &Port) -> Option<Tensor> {
+        let first = p.core.map_or(0, CoreId::index);
+        let order = std::iter::once(first).chain(0..self.lnc);
+        let (c, l) = order.filter(|c| *c < self.lnc).find_map(|c| {
+            self.names[c].find_any(self.machine.cores[c].module, &p.location).map(|l| (r * self.lnc + c, l))
+        })?;
+        let mut bytes = Vec::new();
+        let v = self.whole(c, l).ok()??;
+        self.machine.mem.gather(&v, &mut bytes);
+        let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };
+        Some(Tensor { name, dtype: p.dtype, shape: p.shape.clone(), bytes })
+    }
+}

@@ -1,0 +1,294 @@
+//! The report of a deadlock: who waits for whom, and why.
+
+use crate::code::QUEUE_NAMES;
+use crate::machine::{Core, Machine, Phase, Wait};
+use crate::sync::Channel;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use tandem_bir::InstId;
+use tandem_bir::diag::{Diagnostic, Site, codes, render::site_text};
+
+/// One thing that cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Simulated core.
+    pub core: usize,
+    /// Queue it heads (`Pool`), or empty when the whole core waits.
+    pub queue: &'static str,
+    /// The instruction.
+    pub site: Site,
+    /// What it waits for, in words.
+    pub what: String,
+    /// Cores it waits for.
+    pub cores: Vec<usize>,
+    /// Names of instructions of the same core it waits for.
+    pub insts: Vec<String>,
+}
+
+/// Who waits for whom at quiescence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitFor {
+    /// Everything that is blocked, by core.
+    pub blocked: Vec<Blocked>,
+    /// Cores that have finished.
+    pub finished: Vec<usize>,
+    /// Last synchronisation each core completed.
+    pub last: Vec<Option<Site>>,
+    /// A cycle of cores, when there is one.
+    pub cycle: Vec<usize>,
+}
+
+impl WaitFor {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let site = |s: &Site| json!({"text": site_text(s), "inst": s.inst, "label": s.label});
+        json!({
+            "blocked": self.blocked.iter().map(|b| json!({
+                "core": b.core, "queue": b.queue, "at": site(&b.site), "waits_for": b.what, "cores": b.cores,
+                "instructions": b.insts,
+            })).collect::<Vec<_>>(),
+            "finished": self.finished,
+            "last_matched": self.last.iter().map(|l| l.as_ref().map(site)).collect::<Vec<_>>(),
+            "cycle": self.cycle,
+        })
+    }
+    /// As a Graphviz graph.
+    pub fn to_dot(&self) -> String {
+        let esc = |s: &str| s.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut o = String::from("digraph wait_for {\n");
+        for f in &self.finished {
+            let _ = writeln!(o, "  core{f} [label=\"core {f}\\nfinished\", style=dashed];");
+        }
+        for c in 0..self.last.len() {
+            if !self.finished.contains(&c) {
+                let _ = writeln!(o, "  core{c} [label=\"core {c}\"];");
+            }
+        }
+        for (k, b) in self.blocked.iter().enumerate() {
+            let label = format!("{}\n{}", site_text(&b.site), b.queue);
+            let _ = writeln!(o, "  b{k} [shape=box, label=\"{}\"];", esc(&label).replace('\n', "\\n"));
+            let _ = writeln!(o, "  core{} -> b{k} [style=dotted];", b.core);
+            for c in &b.cores {
+                let _ = writeln!(o, "  b{k} -> core{c} [label=\"{}\"];", esc(&b.what));
+            }
+        }
+        o.push_str("}\n");
+        o
+    }
+}
+
+impl Machine<'_> {
+    /// Site of an instruction of a simulated core.
+    pub(crate) fn site(&self, c: usize, id: InstId) -> Site {
+        let mut s = Site::of_inst(&self.program.locs, self.cores[c].module, id);
+        s.core = Some(self.cores[c].id);
+        s
+    }
+
+    /// Where a core is: its first instruction not complete.
+    pub(crate) fn here(&self, c: usize) -> Option<Site> {
+        let core = &self.cores[c];
+        match core.phase {
+            Phase::Done => None,
+            Phase::Barrier { inst, .. } => Some(self.site(c, inst)),
+            Phase::Segment => {
+                let seg = core.segment();
+                let i = core.run.done.iter().position(|d| !d)?;
+                Some(self.site(c, seg.insts[i]))
+            }
+            Phase::Control => {
+                let f = core.frames.last()?;
+                let name = core.module.blocks[f.block].name.to_string();
+                Some(Site { core: Some(core.id), block: name, ..Site::default() })
+            }
+        }
+    }
+
+    /// Builds the report at quiescence, and its diagnostic.
+    pub(crate) fn deadlock(&mut self) -> WaitFor {
+        let mut w = WaitFor::default();
+        for c in 0..self.cores.len() {
+            let core = &self.cores[c];
+            w.last.push(core.last_sync.map(|id| self.site(c, id)));
+            match core.phase {
+                Phase::Done => w.finished.push(c),
+                Phase::Barrier { group, inst, .. } => w.blocked.push(self.blocked_group(c, "", inst, group)),
+                Phase::Segment | Phase::Control => self.blocked_heads(c, &mut w),
+            }
+        }
+        w.cycle = cycle(&w, self.cores.len());
+        let d = self.deadlock_finding(&w);
+        self.diagnostics.push(d);
+        w
+    }
+
+    fn blocked_group(&self, c: usize, queue: &'static str, inst: InstId, group: u32) -> Blocked {
+        let g = &self.sync.groups[group as usize];
+        let missing: Vec<usize> = g
+            .expect
+            .iter()
+            .map(|x| *x as usize)
+            .filter(|x| !g.members.iter().any(|m| m.core == *x))
+            .collect();
+        let n = g.n;
+        let what = match self.sync.channel(g.channel) {
+            Channel::Swap { pipe, .. } => format!("the partner of swap #{n} of pipe {pipe}"),
+            Channel::Sb2Sb { .. } => format!("the partner of GPSIMDSB2SB #{n}"),
+            Channel::Collective { .. } => format!("the other members of collective #{n}"),
+            Channel::Barrier { .. } => format!("the other cores at barrier #{n}"),
+        };
+        Blocked { core: c, queue, site: self.site(c, inst), what, cores: missing, insts: Vec::new() }
+    }
+
+    fn blocked_heads(&self, c: usize, w: &mut WaitFor) {
+        let core = &self.cores[c];
+        let seg = core.segment();
+        let mut seen = Vec::new();
+        let mut edges_only = Vec::new();
+        let before = w.blocked.len();
+        for (q, name) in QUEUE_NAMES.iter().enumerate() {
+            let Some(&i) = seg.queues[q].get(core.run.heads[q] as usize) else { continue };
+            if seen.contains(&i) {
+                continue;
+            }
+            seen.push(i);
+            let id = seg.insts[i as usize];
+            let queue = if self.style == crate::code::Style::Program { "" } else { name };
+            match core.run.waits[q] {
+                Some(Wait::Group { group, .. }) => w.blocked.push(self.blocked_group(c, queue, id, group)),
+                Some(Wait::Token { token, n, .. }) => {
+                    let t = &self.sync.tokens[token as usize];
+                    let missing = t.writers.iter().copied().filter(|x| t.arrived[*x] < n).collect();
+                    let what = format!("completion #{} of `{}`", n - 1, t.name);
+                    let site = self.site(c, id);
+                    w.blocked.push(Blocked { core: c, queue, site, what, cores: missing, insts: Vec::new() });
+                }
+                None => edges_only.push((queue, id)),
+            }
+        }
+        if w.blocked.len() > before {
+            return;
+        }
+        // Nothing waits for another core: the queues of this core wait for each other.
+        for (queue, id) in edges_only {
+            let insts = self.unmet(core, id);
+            let what = format!("{} on its own core", list(&insts));
+            w.blocked.push(Blocked {
+                core: c,
+                queue,
+                site: self.site(c, id),
+                what,
+                cores: Vec::new(),
+                insts,
+            });
+        }
+    }
+
+    /// Names of the producers of an instruction that are not complete.
+    fn unmet(&self, core: &Core<'_>, id: InstId) -> Vec<String> {
+        let seg = core.segment();
+        let deps = &core.module.insts[id].deps;
+        let mut out = Vec::new();
+        for (k, x) in seg.insts.iter().enumerate() {
+            if !core.run.done[k] && deps.iter().any(|d| d.inst == *x) {
+                out.push(core.module.insts[*x].name.to_string());
+            }
+        }
+        out
+    }
+
+    fn deadlock_finding(&self, w: &WaitFor) -> Diagnostic {
+        let ended: Vec<usize> =
+            w.finished.iter().copied().filter(|f| w.blocked.iter().any(|b| b.cores.contains(f))).collect();
+        let name = |c: usize| if c < self.cores.len() { self.cores[c].id.to_string() } else { c.to_string() };
+        let own: Vec<&Blocked> = w.blocked.iter().filter(|b| b.cores.is_empty()).collect();
+        let (code, text) = if let Some(e) = ended.first() {
+            let who = w.blocked.iter().find(|b| b.cores.contains(e));
+            let waiter = who.map_or(0, |b| b.core);
+            let what = who.map_or("a synchronisation", |b| b.what.as_str());
+            (codes::S0011, format!("core {} waits for {what}, but core {} has ended", name(waiter), name(*e)))
+        } else if !w.cycle.is_empty() {
+            let ring: Vec<String> = w.cycle.iter().map(|c| format!("core {}", name(*c))).collect();
+            (codes::S0010, format!("deadlock: {} wait for each other", ring.join(" and ")))
+        } else if let Some(b) = own.first() {
+            (codes::S0010, format!("deadlock: the queues of core {} wait for each other", name(b.core)))
+        } else {
+            (codes::S0010, "deadlock: nothing can run".to_owned())
+        };
+        let mut d = Diagnostic::new(code, text);
+        for b in &w.blocked {
+            let on = if b.queue.is_empty() { String::new() } else { format!("{} ", b.queue) };
+            d = d.site(b.site.clone().label(format!("{on}waits for {}", b.what)));
+        }
+        for (c, l) in w.last.iter().enumerate() {
+            let text = match l {
+                Some(s) => format!("core {}: last synchronisation that matched: {}", name(c), site_text(s)),
+                None => format!("core {}: no synchronisation has matched yet", name(c)),
+            };
+            d = d.note(text);
+        }
+        for f in &w.finished {
+            d = d.note(format!("core {} has finished", name(*f)));
+        }
+        if self.crossed_pipes() {
+            d = d.note(
+                "the cores wait on different pipes; the vendor's text lets pipes progress independently, but the barriers of \
+                 the lowered program meet in program order, so the machine would hang here",
+            );
+            d = d.help("give both cores the same order of swaps");
+        } else if code == codes::S0011 {
+            d = d.help("make both cores execute the same number of swaps, barriers, collectives and tokens");
+        }
+        d
+    }
+
+    /// Two cores of one LNC wait at swaps of different pipes.
+    fn crossed_pipes(&self) -> bool {
+        let mut at: Vec<(usize, i64)> = Vec::new();
+        for core in &self.cores {
+            for x in core.run.waits.iter().flatten() {
+                if let Wait::Group { group, released: false } = x
+                    && let Channel::Swap { lnc, pipe } =
+                        self.sync.channel(self.sync.groups[*group as usize].channel)
+                {
+                    at.push((*lnc, *pipe));
+                }
+            }
+        }
+        at.iter().any(|a| at.iter().any(|b| a.0 == b.0 && a.1 != b.1))
+    }
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "its turn".to_owned(),
+        [a] => format!("`{a}`"),
+        [a, rest @ ..] => format!("`{a}` and {} more", rest.len()),
+    }
+}
+
+/// A cycle of cores that wait for each other, smallest first.
+fn cycle(w: &WaitFor, n: usize) -> Vec<usize> {
+    for start in 0..n {
+        let mut path = vec![start];
+        let mut at = start;
+        for _ in 0..n {
+            let next = w
+                .blocked
+                .iter()
+                .filter(|b| b.core == at)
+                .flat_map(|b| &b.cores)
+                .find(|c| !w.finished.contains(c));
+            let Some(&next) = next else { break };
+            if next == start {
+                return path;
+            }
+            if path.contains(&next) {
+                break;
+            }
+            path.push(next);
+            at = next;
+        }
+    }
+    Vec::new()
+}
