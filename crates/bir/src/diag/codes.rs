@@ -293,6 +293,17 @@ codes! {
     S0015 Finding Error "step limit reached" "The program executed more steps than the limit allows. A loop that never ends looks like this; raise the limit if the program is only long.";
     S0016 Finding Error "calls or regions too deep" "Calls and loop regions nest deeper than the limit; the program most likely calls itself without end.";
     S0017 Finding Error "bad rank" "A rank or core number is outside the cores that run, or a collective names it twice.";
+    S0201 Unsupported Error "operation not simulated" "The type of instruction is known, this operation, mode or operand form of it has no model. Nothing was computed; no output is written.";
+    S0202 Finding Error "operands do not fit the instruction" "Element counts, element types, shapes or constants of an instruction break one of its rules. The message names the instruction and the rule.";
+    S0203 Finding Error "index out of range" "A gather, scatter or dynamic offset reaches outside its tensor. The message shows the index and the limit. A transfer that is declared to skip such rows skips them instead.";
+    S0205 Finding Error "accumulator used without a reset" "An instruction folds into, or reads, an engine accumulator whose content is unspecified. Reset it first (ZeroAccumulate).";
+    S0206 Finding Warning "activation input outside the hardware range" "The hardware approximates this function only on a range of inputs. The simulator gives the exact function; the device will not.";
+    S0208 Finding Warning "duplicate scatter indices" "Two rows of one scatter go to the same place. The simulator handles rows in order; the device documents such a transfer as unsupported when it accumulates.";
+    S0209 Finding Note "automatic accumulation restarted after a read" "A matmul overwrites PSUM that was read since the last matmul wrote it. Another reading of the rule would go on accumulating; use explicit start and accumulate flags to be sure.";
+    S0210 Finding Error "accumulation onto foreign PSUM" "A matmul accumulates onto PSUM that another kind of instruction initialised, which is undefined before trn3.";
+    S0211 Finding Note "skipped as the reference skips it" "Under the profile `birsim` this type of instruction does nothing. The profile `hw` runs it.";
+    S0212 Internal Error "instruction reached the wrong part of the simulator" "A fault of Tandem itself. Please report it with the file that shows it.";
+    S0213 Finding Warning "overlapping in-place operands" "A destination overlaps a source without being the same pattern. The simulator reads everything first; the device streams and may read what it has just written.";
 
     // ---- I: faults of Tandem itself (exit 70) ----
     I0001 Internal Error "internal error" "A fault of Tandem itself. Please report it with the file that shows it.";

@@ -3,11 +3,34 @@
 //! [`exec`] runs one instruction to its end: it reads all inputs, computes, converts once, writes the outputs. Operands
 //! come resolved ([`Arg`]); attributes are read from the [`Inst`].
 //!
+//! One file per family; the match in [`exec`] names every type. What has no model is refused by name with a code of class
+//! "unsupported".
+//!
 //! Not here: register and rank instructions, branches, loops and calls, barriers, completion tokens, swaps, collectives
 //! (the machine runs those itself), and scheduling.
 
+mod accumulate;
+mod activation;
+mod batchnorm;
+pub mod dma;
+mod elementwise;
+mod fill;
+mod gather;
+mod matmul;
+mod movement;
+mod reduce;
+mod rng;
+mod scalar;
+mod search;
+mod select;
+pub mod state;
+mod tile;
+
+pub use state::EngineState;
+
 use crate::memory::{Memory, View};
-use crate::numeric_profile::NumericProfile;
+use crate::num::convert::Rules;
+use crate::numeric_profile::{NumericProfile, RegisterInit, SilentSkip};
 use crate::state::{CoreState, Fault, Note};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -97,15 +120,363 @@ pub struct ExecCx<'a> {
     pub notes: &'a mut Vec<Note>,
 }
 
-/// State that instructions keep between each other on one core: accumulators, random state, open PSUM groups.
-#[derive(Clone, Debug, Default)]
-pub struct EngineState {}
+impl ExecCx<'_> {
+    /// The ordinary conversion rules of the profile.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules::of(self.profile)
+    }
+    /// Value of a register.
+    pub(crate) fn register(&self, r: u32) -> Result<i64, Fault> {
+        match self.core.regs.get(r as usize) {
+            Some(v) if v.defined => Ok(v.bits),
+            Some(_) if self.profile.register_init == RegisterInit::AllOnes => Ok(-1),
+            Some(_) | None => Err(Fault::new(
+                codes::S0004,
+                format!("register {r} is read before anything was written to it"),
+            )),
+        }
+    }
+}
+
+/// What the simulator does with a type of instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Computed by [`exec`].
+    Computed,
+    /// Run by the machine: control, registers, synchronisation, collectives.
+    Machine,
+    /// Changes no value.
+    NoEffect,
+    /// Refused by name.
+    Refused,
+    /// An abstract base that no program contains; refused when a file has one.
+    Abstract,
+}
+
+/// What the simulator does with a type of instruction.
+pub const fn coverage(op: Opcode) -> Coverage {
+    match op {
+        Opcode::Generic
+        | Opcode::MatmultBase
+        | Opcode::Dma
+        | Opcode::Collective
+        | Opcode::DmaDescriptor
+        | Opcode::Terminator => Coverage::Abstract,
+        Opcode::MatmultSparse
+        | Opcode::ReadVarAddr
+        | Opcode::CustomOp
+        | Opcode::BirKernel
+        | Opcode::Rand
+        | Opcode::InlineAsmBytes
+        | Opcode::TongaReduceMacroSymbolic => Coverage::Refused,
+        Opcode::LoadActFuncSet | Opcode::NoOp | Opcode::BranchHint => Coverage::NoEffect,
+        Opcode::GetGlobalRankId
+        | Opcode::EventSemaphore
+        | Opcode::GroupResetSemaphores
+        | Opcode::AllEngineBarrier
+        | Opcode::Drain
+        | Opcode::Halt
+        | Opcode::GpsimdSb2Sb
+        | Opcode::CollectiveCompute
+        | Opcode::CollectiveSend
+        | Opcode::CollectiveRecv
+        | Opcode::NkiKernel
+        | Opcode::NkiKlirKernel
+        | Opcode::GetCurProcessingRankId
+        | Opcode::DmaTrigger
+        | Opcode::RegisterAlu
+        | Opcode::RegisterMove
+        | Opcode::TensorLoad
+        | Opcode::TensorSave
+        | Opcode::CompareAndBranch
+        | Opcode::UnconditionalBranch
+        | Opcode::Return
+        | Opcode::Exit
+        | Opcode::Break
+        | Opcode::Call
+        | Opcode::SwitchQueueInstance
+        | Opcode::ResetQueueInstance
+        | Opcode::CoreBarrier
+        | Opcode::TensorCompletion
+        | Opcode::Loop
+        | Opcode::DynamicForLoop
+        | Opcode::DmaBlock
+        | Opcode::DoWhile => Coverage::Machine,
+        Opcode::GenericCopy
+        | Opcode::GenericRelu
+        | Opcode::AbstractCopy
+        | Opcode::Activation
+        | Opcode::ReadActivationAccumulator
+        | Opcode::Matmult
+        | Opcode::Memset
+        | Opcode::Load
+        | Opcode::Pool
+        | Opcode::Reciprocal
+        | Opcode::Save
+        | Opcode::TensorCopy
+        | Opcode::TensorCopyDynamicSrc
+        | Opcode::TensorCopyDynamicDst
+        | Opcode::IndirectCopy
+        | Opcode::TensorReduce
+        | Opcode::TensorScalar
+        | Opcode::TensorScalarPtr
+        | Opcode::TensorScalarCache
+        | Opcode::TensorTensor
+        | Opcode::DmaCopy
+        | Opcode::BnStats
+        | Opcode::BnStatsAggregate
+        | Opcode::BnGradients
+        | Opcode::BnBackprop
+        | Opcode::BnBackprop2
+        | Opcode::StreamShuffle
+        | Opcode::StreamTranspose
+        | Opcode::GenericIndirectLoad
+        | Opcode::IndirectLoad
+        | Opcode::GenericIndirectSave
+        | Opcode::IndirectSave
+        | Opcode::IndirectSaveAccumulate
+        | Opcode::Select
+        | Opcode::CopyPredicated
+        | Opcode::DevicePrint
+        | Opcode::GetRandState
+        | Opcode::SetRandState
+        | Opcode::Iota
+        | Opcode::TensorScalarAffineSelect
+        | Opcode::RangeSelect
+        | Opcode::GetSequenceBounds
+        | Opcode::Dropout
+        | Opcode::DmaDescriptorCopy
+        | Opcode::DmaDescriptorCce
+        | Opcode::DmaDescriptorTranspose
+        | Opcode::DmaDescriptorReplicate
+        | Opcode::Max
+        | Opcode::MaxIndex
+        | Opcode::MatchReplace
+        | Opcode::MaxIndexAndMatchReplace
+        | Opcode::Gather
+        | Opcode::MatmultMx
+        | Opcode::QuantizeMx
+        | Opcode::Rand2
+        | Opcode::RandSetState
+        | Opcode::RandGetState
+        | Opcode::Rng
+        | Opcode::ActivationReadAccumulator
+        | Opcode::DveReadAccumulator
+        | Opcode::Exponential
+        | Opcode::NonzeroWithCount => Coverage::Computed,
+    }
+}
+
+/// The reference skips these without a word (the specification, file 09 §7, class B).
+const fn reference_skips(op: Opcode) -> bool {
+    matches!(
+        op,
+        Opcode::GenericRelu
+            | Opcode::NkiKlirKernel
+            | Opcode::InlineAsmBytes
+            | Opcode::Rng
+            | Opcode::NonzeroWithCount
+    )
+}
 
 /// Runs one instruction.
 ///
 /// # Errors
 /// A [`Fault`] when the instruction cannot be carried out; memory may be partly written then.
 pub fn exec(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
-    let _ = (cx, inst);
-    Err(Fault::new(codes::S0002, format!("the simulator does not run {}", d.opcode)))
+    if cx.profile.silent_skip == SilentSkip::SkipWithNote && reference_skips(d.opcode) {
+        cx.notes.push(Note {
+            code: codes::S0211,
+            message: format!("{} is skipped, as the reference skips it", d.opcode),
+        });
+        return Ok(());
+    }
+    warn_overlap(cx, d);
+    run(cx, d, inst)?;
+    close_groups(cx, d);
+    Ok(())
+}
+
+fn run(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
+    match d.opcode {
+        Opcode::GenericCopy | Opcode::AbstractCopy | Opcode::TensorCopy => elementwise::tensor_copy(cx, d),
+        Opcode::TensorCopyDynamicSrc => elementwise::tensor_copy_dynamic(cx, d, inst, true),
+        Opcode::TensorCopyDynamicDst => elementwise::tensor_copy_dynamic(cx, d, inst, false),
+        Opcode::GenericRelu => elementwise::relu(cx, d),
+        Opcode::Reciprocal => elementwise::reciprocal(cx, d),
+        Opcode::TensorTensor => elementwise::tensor_tensor(cx, d, inst),
+        Opcode::TensorScalar => scalar::tensor_scalar(cx, d, inst),
+        Opcode::TensorScalarPtr => scalar::tensor_scalar_ptr(cx, d, inst),
+        Opcode::TensorScalarCache => scalar::cumulative(cx, d, inst),
+        Opcode::Activation => activation::activation(cx, d, inst),
+        Opcode::Exponential => activation::exponential(cx, d, inst),
+        Opcode::ReadActivationAccumulator
+        | Opcode::ActivationReadAccumulator
+        | Opcode::DveReadAccumulator => activation::read_accumulator(cx, d, inst),
+        Opcode::LoadActFuncSet => activation::load_func_set(d, inst),
+        Opcode::NoOp | Opcode::BranchHint => Ok(()),
+        Opcode::TensorReduce => reduce::tensor_reduce(cx, d, inst),
+        Opcode::Pool => reduce::pool(cx, d, inst),
+        Opcode::Matmult => matmul::matmult(cx, d, inst),
+        Opcode::MatmultMx => matmul::matmult_mx(cx, d, inst),
+        Opcode::QuantizeMx => matmul::quantize_mx(cx, d),
+        Opcode::Memset => fill::memset(cx, d, inst),
+        Opcode::Iota => fill::iota(cx, d, inst),
+        Opcode::Dropout => fill::dropout(cx, d, inst),
+        Opcode::Load | Opcode::Save | Opcode::DmaDescriptorCopy => dma::plain(cx, d, inst),
+        Opcode::DmaCopy => dma::dma_copy(cx, d, inst),
+        Opcode::DmaDescriptorCce => dma::descriptor_cce(cx, d, inst),
+        Opcode::DmaDescriptorTranspose => dma::descriptor_transpose(cx, d, inst),
+        Opcode::DmaDescriptorReplicate => dma::replicate(cx, d),
+        Opcode::GenericIndirectLoad
+        | Opcode::IndirectLoad
+        | Opcode::GenericIndirectSave
+        | Opcode::IndirectSave
+        | Opcode::IndirectSaveAccumulate => dma::indirect(cx, d, inst),
+        Opcode::IndirectCopy => gather::local_gather(cx, d, inst),
+        Opcode::Gather => gather::gather(cx, d),
+        Opcode::GetSequenceBounds => gather::sequence_bounds(cx, d),
+        Opcode::DevicePrint => gather::device_print(cx, d, inst),
+        Opcode::BnStats => batchnorm::stats(cx, d, inst),
+        Opcode::BnStatsAggregate => batchnorm::aggregate(cx, d),
+        Opcode::BnGradients => batchnorm::gradients(cx, d),
+        Opcode::BnBackprop => batchnorm::backprop(cx, d, inst, false),
+        Opcode::BnBackprop2 => batchnorm::backprop(cx, d, inst, true),
+        Opcode::StreamShuffle => movement::shuffle(cx, d, inst),
+        Opcode::StreamTranspose => movement::transpose(cx, d),
+        Opcode::TensorScalarAffineSelect => select::affine_select(cx, d, inst),
+        Opcode::RangeSelect => select::range_select(cx, d, inst),
+        Opcode::CopyPredicated => select::copy_predicated(cx, d, inst),
+        Opcode::Select => select::select(cx, d),
+        Opcode::Max => search::max8(cx, d),
+        Opcode::MaxIndex => search::find_index8(cx, d),
+        Opcode::MatchReplace => search::match_replace(cx, d, inst, false),
+        Opcode::MaxIndexAndMatchReplace => search::match_replace(cx, d, inst, true),
+        Opcode::NonzeroWithCount => search::nonzero_with_count(cx, d),
+        Opcode::Rand2 => rng::rand2(cx, d),
+        Opcode::Rng => rng::rng_bits(cx, d),
+        Opcode::RandSetState => rng::set_state(cx, d),
+        Opcode::RandGetState | Opcode::GetRandState => rng::get_state(cx, d),
+        Opcode::SetRandState => rng::seed(cx, d),
+        Opcode::CustomOp | Opcode::BirKernel => {
+            Err(Fault::new(codes::S0201, format!("unsupported: opaque kernel ({})", d.opcode)))
+        }
+        Opcode::MatmultSparse
+        | Opcode::ReadVarAddr
+        | Opcode::Rand
+        | Opcode::InlineAsmBytes
+        | Opcode::TongaReduceMacroSymbolic
+        | Opcode::Generic
+        | Opcode::MatmultBase
+        | Opcode::Dma
+        | Opcode::Collective
+        | Opcode::DmaDescriptor
+        | Opcode::Terminator => Err(tile::unsupported(d, "this type of instruction")),
+        Opcode::GetGlobalRankId
+        | Opcode::EventSemaphore
+        | Opcode::GroupResetSemaphores
+        | Opcode::AllEngineBarrier
+        | Opcode::Drain
+        | Opcode::Halt
+        | Opcode::GpsimdSb2Sb
+        | Opcode::CollectiveCompute
+        | Opcode::CollectiveSend
+        | Opcode::CollectiveRecv
+        | Opcode::NkiKernel
+        | Opcode::NkiKlirKernel
+        | Opcode::GetCurProcessingRankId
+        | Opcode::DmaTrigger
+        | Opcode::RegisterAlu
+        | Opcode::RegisterMove
+        | Opcode::TensorLoad
+        | Opcode::TensorSave
+        | Opcode::CompareAndBranch
+        | Opcode::UnconditionalBranch
+        | Opcode::Return
+        | Opcode::Exit
+        | Opcode::Break
+        | Opcode::Call
+        | Opcode::SwitchQueueInstance
+        | Opcode::ResetQueueInstance
+        | Opcode::CoreBarrier
+        | Opcode::TensorCompletion
+        | Opcode::Loop
+        | Opcode::DynamicForLoop
+        | Opcode::DmaBlock
+        | Opcode::DoWhile => Err(Fault::new(
+            codes::S0212,
+            format!("{} is an instruction of the machine and reached the arithmetic", d.opcode),
+        )),
+    }
+}
+
+fn views(args: &[Arg]) -> impl Iterator<Item = &View> {
+    args.iter().filter_map(|a| match a {
+        Arg::View(v) => Some(v),
+        Arg::Indexed(x) => Some(&x.view),
+        Arg::Imm(_) | Arg::Reg(_) => None,
+    })
+}
+
+/// The hardware streams: a destination that overlaps a source without being the same pattern is a hazard there.
+fn warn_overlap(cx: &mut ExecCx<'_>, d: &Decoded) {
+    for o in views(&d.outs) {
+        for i in views(&d.ins) {
+            let same =
+                o.buf == i.buf && o.base == i.base && o.dims == i.dims && o.elem_size() == i.elem_size();
+            if o.buf != i.buf || same || d.opcode == Opcode::Matmult {
+                continue;
+            }
+            if touches(o, i) {
+                cx.notes.push(Note {
+                    code: codes::S0213,
+                    message: format!("{}: overlapping in-place operands", d.opcode),
+                });
+                return;
+            }
+        }
+    }
+}
+
+/// The byte sets of two views of one buffer may meet: exact for views whose partitions keep to their own pitch.
+fn touches(a: &View, b: &View) -> bool {
+    let (Some((al, ah)), Some((bl, bh))) = (a.byte_range(), b.byte_range()) else { return false };
+    if al >= bh || bl >= ah {
+        return false;
+    }
+    // Same partition distance: compare the spans inside one partition.
+    let (Some(a0), Some(b0)) = (a.dims.first(), b.dims.first()) else { return true };
+    if a.dims.len() > 1 && b.dims.len() > 1 && a0.stride == b0.stride && a0.stride > 0 {
+        let pitch = a0.stride as i128;
+        let span = |v: &View| {
+            let mut one = v.clone();
+            one.dims[0].num = 1;
+            one.byte_range().map(|(l, h)| (l.rem_euclid(pitch), h - l))
+        };
+        if let (Some((x, xn)), Some((y, yn))) = (span(a), span(b))
+            && x + xn <= pitch
+            && y + yn <= pitch
+        {
+            return x < y + yn && y < x + xn;
+        }
+    }
+    true
+}
+
+/// A read closes the PSUM bytes it touched, a write by anything but a matmul too (the automatic accumulation rule).
+fn close_groups(cx: &mut ExecCx<'_>, d: &Decoded) {
+    let psum = cx.arch.psum_bytes.saturating_mul(cx.arch.partitions) as usize;
+    for v in views(&d.ins).chain(views(&d.indirect)) {
+        if cx.mem.bytes(v.buf).len() == psum {
+            cx.core.engines.psum.note_read(v);
+        }
+    }
+    if matches!(d.opcode, Opcode::Matmult | Opcode::MatmultMx) {
+        return;
+    }
+    for v in views(&d.outs) {
+        if cx.mem.bytes(v.buf).len() == psum {
+            cx.core.engines.psum.note_foreign(v, psum);
+        }
+    }
 }

@@ -1,0 +1,490 @@
+//! Matrix products, PE transposes, accumulation in PSUM.
+//!
+//! Source: the specification, file 09 §6.14–6.15, decision D31: each output is `acc = 0; acc = fma(a, b, acc)` for k
+//! ascending, in fp32. Products are vectorised over outputs only. Not modelled: sparse weights (IT 9), the modes
+//! DoubleColumn and DoublePixel.
+
+use super::tile::{self, Tile, input, misfit, output, unsupported};
+use super::{Decoded, ExecCx};
+use crate::memory::View;
+use crate::num::convert::lanes;
+use crate::num::simd::{self, Kernel};
+use crate::num::{fp8, round};
+use crate::numeric_profile::MatmulAccum;
+use crate::state::{Fault, Note};
+use tandem_bir::arch::ArchLevel;
+use tandem_bir::diag::codes;
+use tandem_bir::{Attr, Dtype, Inst, MatmultPerfMode};
+
+/// Bits of `accumulation_flag` (our choice, the encoder's byte): start, accumulate, automatic.
+const START: i64 = 1;
+const ACCUMULATE: i64 = 4;
+const AUTO: i64 = tandem_bir::inst::table::AUTO_ACCUMULATION;
+
+/// `out[m][n] = Σ_k a[k][m]·b[k][n]` in the defined order.
+struct Product<'a> {
+    a: &'a [f32],
+    b: &'a [f32],
+    k: usize,
+    m: usize,
+    n: usize,
+    out: &'a mut [f32],
+}
+
+/// Outputs computed together: rows and columns of a block.
+const BM: usize = 4;
+const BN: usize = 16;
+
+impl Kernel for Product<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Product { a, b, k, m, n, out } = self;
+        for m0 in (0..m).step_by(BM) {
+            let mb = BM.min(m - m0);
+            for n0 in (0..n).step_by(BN) {
+                let nb = BN.min(n - n0);
+                let mut acc = [[0f32; BN]; BM];
+                if mb == BM && nb == BN {
+                    for kk in 0..k {
+                        let (Some(ar), Some(br)) =
+                            (a[kk * m + m0..].first_chunk::<BM>(), b[kk * n + n0..].first_chunk::<BN>())
+                        else {
+                            return;
+                        };
+                        for i in 0..BM {
+                            for j in 0..BN {
+                                acc[i][j] = ar[i].mul_add(br[j], acc[i][j]);
+                            }
+                        }
+                    }
+                } else {
+                    for kk in 0..k {
+                        for i in 0..mb {
+                            let x = a[kk * m + m0 + i];
+                            for j in 0..nb {
+                                acc[i][j] = x.mul_add(b[kk * n + n0 + j], acc[i][j]);
+                            }
+                        }
+                    }
+                }
+                for i in 0..mb {
+                    out[(m0 + i) * n + n0..(m0 + i) * n + n0 + nb].copy_from_slice(&acc[i][..nb]);
+                }
+            }
+        }
+    }
+}
+
+/// `[K, M]ᵀ · [K, N]`, row-major operands.
+pub(crate) fn product(a: &[f32], b: &[f32], k: usize, m: usize, n: usize, accum: MatmulAccum) -> Vec<f32> {
+    let mut out = vec![0f32; m * n];
+    match accum {
+        MatmulAccum::F32 => simd::run(Product { a, b, k, m, n, out: &mut out }),
+        MatmulAccum::F64 => {
+            let mut acc = vec![0f64; m * n];
+            for kk in 0..k {
+                for i in 0..m {
+                    let x = f64::from(a[kk * m + i]);
+                    for j in 0..n {
+                        acc[i * n + j] += x * f64::from(b[kk * n + j]);
+                    }
+                }
+            }
+            out.iter_mut().zip(&acc).for_each(|(o, a)| *o = *a as f32);
+        }
+    }
+    out
+}
+
+/// Matmult (IT 8).
+pub(crate) fn matmult(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
+    let (moving, stationary, dst) = (input(d, 0)?, input(d, 1)?, output(d, 0)?);
+    if inst.get_bool(Attr::IsTranspose) {
+        return transpose(cx, d, inst, moving, stationary, dst);
+    }
+    let mut b = widen(cx, d, inst, moving, "Invalid ifmap data type for matmult", Attr::IfmapQuantOffset)?;
+    let mut a =
+        widen(cx, d, inst, stationary, "Invalid weights data type for matmult", Attr::WeightsQuantOffset)?;
+    check_mix(d, moving, stationary)?;
+    if a.parts != b.parts {
+        return Err(misfit(format!("Matmult: {} rows of weights for {} rows of input", a.parts, b.parts)));
+    }
+    match inst.get_enum::<MatmultPerfMode>(Attr::PerfMode).unwrap_or(MatmultPerfMode::None) {
+        MatmultPerfMode::None => {}
+        MatmultPerfMode::DoubleRow => {
+            a = double_rows(a)?;
+            b = double_rows(b)?;
+        }
+        MatmultPerfMode::DoubleRowSwInterleave => {
+            a = deinterleave(&a)?;
+            b = double_rows(b)?;
+        }
+        mode @ (MatmultPerfMode::DoubleColumn | MatmultPerfMode::DoublePixel) => {
+            return Err(unsupported(d, format!("mode {mode}")));
+        }
+    }
+    let out = product(&a.data, &b.data, a.parts, a.cols, b.cols, cx.profile.matmul_accum);
+    finish(cx, d, inst, dst, out, a.cols, b.cols)
+}
+
+/// Operands of a matmul as fp32.
+fn widen(
+    cx: &ExecCx<'_>,
+    d: &Decoded,
+    inst: &Inst,
+    v: &View,
+    message: &str,
+    zero: Attr,
+) -> Result<Tile, Fault> {
+    let float = !v.dtype.is_int() && lanes(v.dtype) == 1 && v.dtype != Dtype::Float8E8m0Fnu;
+    if !float && v.dtype != Dtype::Uint8 {
+        return Err(misfit(format!("{}: {message}: {}", d.opcode, v.dtype)));
+    }
+    let mut t = tile::load(cx.mem, v, cx.rules());
+    if v.dtype == Dtype::Float32r {
+        let keep = cx.profile.tf32_bits;
+        t.data.iter_mut().for_each(|x| *x = round::round_mantissa(*x, keep));
+    }
+    if v.dtype == Dtype::Uint8 {
+        let zero = inst.get_int(zero).unwrap_or(0) as f32;
+        t.data.iter_mut().for_each(|x| *x -= zero);
+    }
+    Ok(t)
+}
+
+fn check_mix(d: &Decoded, a: &View, b: &View) -> Result<(), Fault> {
+    for t in [Dtype::Float32, Dtype::Float32r] {
+        if (a.dtype == t) != (b.dtype == t) {
+            return Err(misfit(format!(
+                "{}: {} with {}: {t} goes only with itself",
+                d.opcode, a.dtype, b.dtype
+            )));
+        }
+    }
+    let pair = [a.dtype, b.dtype];
+    if pair.contains(&Dtype::Float8E4) && pair.contains(&Dtype::Float8E4m3Fn) {
+        return Err(misfit(format!("{}: the two e4m3 formats may not be mixed", d.opcode)));
+    }
+    Ok(())
+}
+
+/// `[K, 2, M]` as `[2K, M]`: row `2k + j`.
+fn double_rows(t: Tile) -> Result<Tile, Fault> {
+    if !t.cols.is_multiple_of(2) {
+        return Err(misfit("Matmult: a double-row operand has an odd row length"));
+    }
+    Ok(Tile { parts: t.parts * 2, cols: t.cols / 2, data: t.data })
+}
+
+/// `[K, M, 2]` as `[2K, M]`: row `2k + j`.
+fn deinterleave(t: &Tile) -> Result<Tile, Fault> {
+    if !t.cols.is_multiple_of(2) {
+        return Err(misfit("Matmult: an interleaved operand has an odd row length"));
+    }
+    let m = t.cols / 2;
+    let mut data = Vec::with_capacity(t.data.len());
+    for p in 0..t.parts {
+        for j in 0..2 {
+            data.extend((0..m).map(|i| t.row(p)[2 * i + j]));
+        }
+    }
+    Ok(Tile { parts: t.parts * 2, cols: m, data })
+}
+
+/// Writes or accumulates a product of `m` rows and `n` columns.
+fn finish(
+    cx: &mut ExecCx<'_>,
+    d: &Decoded,
+    inst: &Inst,
+    dst: &View,
+    mut out: Vec<f32>,
+    m: usize,
+    n: usize,
+) -> Result<(), Fault> {
+    if dst.partitions() != m || dst.elems_per_partition() != n {
+        return Err(misfit(format!(
+            "{}: the product is [{m}, {n}], the destination [{}, {}]",
+            d.opcode,
+            dst.partitions(),
+            dst.elems_per_partition()
+        )));
+    }
+    if !matches!(dst.dtype, Dtype::Float32 | Dtype::Bfloat16 | Dtype::Float16 | Dtype::Float32r) {
+        return Err(misfit(format!("{}: a result of type {}", d.opcode, dst.dtype)));
+    }
+    let flag = inst.get_int(Attr::AccumulationFlag).unwrap_or(AUTO);
+    let rules = cx.rules();
+    let size = dst.elem_size();
+    let len = cx.mem.bytes(dst.buf).len();
+    if flag & AUTO != 0 {
+        let (mut any_open, mut all_open, mut reread) = (false, true, false);
+        for at in dst.offsets() {
+            let open = (0..size).all(|i| cx.core.engines.psum.is_open(dst.buf, at + i));
+            any_open |= open;
+            all_open &= open;
+            reread |= !open && cx.core.engines.psum.was_read(dst.buf, at);
+        }
+        if any_open {
+            let old = tile::load(cx.mem, dst, rules);
+            let groups = &cx.core.engines.psum;
+            for ((o, old), at) in out.iter_mut().zip(&old.data).zip(dst.offsets()) {
+                if all_open || (0..size).all(|i| groups.is_open(dst.buf, at + i)) {
+                    *o += old;
+                }
+            }
+        }
+        if reread {
+            cx.notes.push(Note {
+                code: codes::S0209,
+                message: "auto accumulation restarted after a read".to_string(),
+            });
+        }
+    } else if flag & START != 0 {
+        // The write itself clears what it covers; a zero region beyond it is cleared per partition.
+        clear_zero_region(cx, inst, dst);
+    } else if flag & ACCUMULATE != 0 {
+        if cx.arch.level != ArchLevel::CoreV4 && cx.core.engines.psum.is_foreign(dst) {
+            return Err(Fault::new(
+                codes::S0210,
+                "a matmul accumulates onto PSUM that another kind of instruction initialised",
+            )
+            .note("undefined before trn3"));
+        }
+        let old = tile::load(cx.mem, dst, rules);
+        out.iter_mut().zip(&old.data).for_each(|(o, old)| *o += old);
+    }
+    tile::store_arith(cx.mem, dst, &mut out, rules);
+    let groups = &mut cx.core.engines.psum;
+    dst.for_each_run(|at, n| groups.open(dst.buf, len, at, n));
+    Ok(())
+}
+
+/// Zeroes `2^psum_zero_region` banks per partition from the destination's start, when that exceeds the write.
+fn clear_zero_region(cx: &mut ExecCx<'_>, inst: &Inst, dst: &View) {
+    let Some(region) = inst.get_int(Attr::PsumZeroRegion).filter(|r| (1..=3).contains(r)) else { return };
+    let bytes = (cx.arch.psum_bank_bytes << region).min(cx.arch.psum_bytes) as usize;
+    let pitch = cx.arch.psum_bytes as usize;
+    let Some(d0) = dst.dims.first().copied() else { return };
+    for p in 0..d0.num {
+        let at = (dst.base as isize + d0.stride * p as isize) as usize;
+        let end = (at + bytes).min((at / pitch + 1) * pitch);
+        if let Some(s) = cx.mem.bytes_mut(dst.buf).get_mut(at..end) {
+            s.fill(0);
+        }
+    }
+}
+
+/// A square identity of fp values: the operand of a PE transpose that carries no data.
+fn is_identity(t: &Tile) -> bool {
+    t.parts == t.cols
+        && (0..t.parts)
+            .all(|p| t.row(p).iter().enumerate().all(|(c, v)| *v == if c == p { 1.0 } else { 0.0 }))
+}
+
+/// PE transpose. One operand is an identity, the other the data: the result is the transposed data, as bits from trn2 on.
+/// By the product's formula the identity is the moving operand; front ends also write it as the stationary one, which
+/// the formula would turn into a copy, so that form is read as a transpose too.
+fn transpose(
+    cx: &mut ExecCx<'_>,
+    d: &Decoded,
+    inst: &Inst,
+    moving: &View,
+    stationary: &View,
+    dst: &View,
+) -> Result<(), Fault> {
+    let m = tile::load(cx.mem, moving, cx.rules());
+    let s = tile::load(cx.mem, stationary, cx.rules());
+    let (data, rows) = if is_identity(&m) && m.parts == s.parts {
+        (stationary, s)
+    } else if is_identity(&s) {
+        (moving, m)
+    } else {
+        // No identity: an ordinary product, as the formula says.
+        if m.parts != s.parts {
+            return Err(misfit(format!(
+                "Matmult: {} rows of weights for {} rows of input",
+                s.parts, m.parts
+            )));
+        }
+        let out = product(&s.data, &m.data, s.parts, s.cols, m.cols, cx.profile.matmul_accum);
+        return finish(cx, d, inst, dst, out, s.cols, m.cols);
+    };
+    let (k, n) = (rows.parts, rows.cols);
+    if dst.partitions() != n || dst.elems_per_partition() != k {
+        return Err(misfit(format!(
+            "Matmult: the transpose of [{k}, {n}] does not fit [{}, {}]",
+            dst.partitions(),
+            dst.elems_per_partition()
+        )));
+    }
+    if cx.arch.level == ArchLevel::Sunda {
+        let mut eye = Tile::new(k, k);
+        for i in 0..k {
+            eye.data[i * k + i] = 1.0;
+        }
+        let out = product(&rows.data, &eye.data, k, n, k, cx.profile.matmul_accum);
+        return finish(cx, d, inst, dst, out, n, k);
+    }
+    let size = data.elem_size();
+    if data.dtype == dst.dtype || size == dst.elem_size() && size != 4 {
+        let from = tile::bytes_of(cx.mem, data);
+        let mut to = vec![0u8; from.len()];
+        for r in 0..k {
+            for c in 0..n {
+                let (a, b) = ((r * n + c) * size, (c * k + r) * size);
+                to[b..b + size].copy_from_slice(&from[a..a + size]);
+            }
+        }
+        cx.mem.scatter(dst, &to);
+        if size == 1 {
+            zero_high_bytes(cx, dst);
+        }
+    } else if size == 1 && dst.elem_size() == 2 {
+        let from = tile::bytes_of(cx.mem, data);
+        let mut to = vec![0u8; 2 * from.len()];
+        for r in 0..k {
+            for c in 0..n {
+                to[2 * (c * k + r)] = from[r * n + c];
+            }
+        }
+        cx.mem.scatter(dst, &to);
+    } else {
+        let mut out = vec![0f32; k * n];
+        for r in 0..k {
+            for c in 0..n {
+                out[c * k + r] = rows.data[r * n + c];
+            }
+        }
+        let rules = cx.rules();
+        tile::store(cx.mem, dst, &out, rules);
+    }
+    let len = cx.mem.bytes(dst.buf).len();
+    cx.core.engines.psum.note_foreign(dst, len);
+    Ok(())
+}
+
+/// 8-bit data arrive in 16-bit lanes: with an element distance of two bytes the upper byte becomes zero.
+fn zero_high_bytes(cx: &mut ExecCx<'_>, dst: &View) {
+    if dst.dims.last().is_some_and(|x| x.stride == 2) {
+        let b = cx.mem.bytes_mut(dst.buf);
+        for at in dst.offsets() {
+            if let Some(x) = b.get_mut(at + 1) {
+                *x = 0;
+            }
+        }
+    }
+}
+
+/// MatmultMx (IT 95): operands of four lanes per container, scaled per block of 8 partitions.
+pub(crate) fn matmult_mx(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
+    let (moving, stationary, dst) = (input(d, 0)?, input(d, 1)?, output(d, 0)?);
+    let (ms, ss) = (input(d, 2)?, input(d, 3)?);
+    let b = dequantise(cx, d, moving, ms)?;
+    let a = dequantise(cx, d, stationary, ss)?;
+    if a.parts != b.parts {
+        return Err(misfit(format!("MatmultMx: {} rows of weights for {} rows of input", a.parts, b.parts)));
+    }
+    let out = product(&a.data, &b.data, a.parts, a.cols, b.cols, cx.profile.matmul_accum);
+    finish(cx, d, inst, dst, out, a.cols, b.cols)
+}
+
+/// `[P, F]` containers as `[4P, F]` values: row `4p + lane`, times the scale of the block.
+fn dequantise(cx: &ExecCx<'_>, d: &Decoded, v: &View, scale: &View) -> Result<Tile, Fault> {
+    if lanes(v.dtype) != 4 {
+        return Err(misfit(format!("{}: operands are packed by four, not {}", d.opcode, v.dtype)));
+    }
+    if scale.elem_size() != 1 {
+        return Err(misfit(format!("{}: scales are bytes, not {}", d.opcode, scale.dtype)));
+    }
+    let x = tile::load(cx.mem, v, cx.rules());
+    let (parts, cols) = (x.parts, x.cols / 4);
+    let scols = scale.elems_per_partition();
+    if scols != cols || !parts.is_multiple_of(8) {
+        return Err(misfit(format!(
+            "{}: scales [{}, {scols}] for data [{parts}, {cols}]",
+            d.opcode,
+            scale.partitions()
+        )));
+    }
+    let s = tile::bytes_of(cx.mem, scale);
+    let mut t = Tile::new(4 * parts, cols);
+    for p in 0..parts {
+        let slot = scale_slot(p / 8, parts / 8, scale.partitions()).ok_or_else(|| {
+            misfit(format!("{}: {} rows of scales for {parts} partitions", d.opcode, scale.partitions()))
+        })?;
+        for c in 0..cols {
+            let f = fp8::e8m0_to_f32(s[slot * scols + c]);
+            for lane in 0..4 {
+                t.data[(4 * p + lane) * cols + c] = x.data[p * 4 * cols + 4 * c + lane] * f;
+            }
+        }
+    }
+    Ok(t)
+}
+
+/// Row of a scale tile that holds scale row `i` of `rows`: four at the start of each 32-partition quadrant, or packed
+/// when the tile has exactly that many rows.
+pub(crate) fn scale_slot(i: usize, rows: usize, have: usize) -> Option<usize> {
+    let slot = (i & 3) + 32 * (i >> 2);
+    let last = ((rows - 1) & 3) + 32 * ((rows - 1) >> 2);
+    if have > last {
+        Some(slot)
+    } else if have == rows {
+        Some(i)
+    } else {
+        None
+    }
+}
+
+/// QuantizeMx (IT 96): blocks of 8 partitions by 4 neighbours; outputs data and scales.
+pub(crate) fn quantize_mx(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
+    let (src, dst, scale) = (input(d, 0)?, output(d, 0)?, output(d, 1)?);
+    if !matches!(src.dtype, Dtype::Bfloat16 | Dtype::Float16) {
+        return Err(misfit(format!("QuantizeMx: a source of type {}", src.dtype)));
+    }
+    let emax = match dst.dtype {
+        Dtype::Float8E4m3FnX4 => 8,
+        Dtype::Float8E5m2X4 => 15,
+        Dtype::Float4E2m1FnX4 => 2,
+        other => return Err(misfit(format!("QuantizeMx: a result of type {other}"))),
+    };
+    let x = tile::load(cx.mem, src, cx.rules());
+    let cols = dst.elems_per_partition();
+    let (parts, scols) = (x.parts, scale.elems_per_partition());
+    if x.cols != 4 * cols || dst.partitions() != parts || !parts.is_multiple_of(8) || scols != cols {
+        return Err(misfit(format!(
+            "QuantizeMx: source [{parts}, {}], result [{}, {cols}], scales [{}, {scols}]",
+            x.cols,
+            dst.partitions(),
+            scale.partitions()
+        )));
+    }
+    let mut scales = tile::bytes_of(cx.mem, scale);
+    let mut y = Tile::new(parts, x.cols);
+    for block in 0..parts / 8 {
+        let slot = scale_slot(block, parts / 8, scale.partitions()).ok_or_else(|| {
+            misfit(format!("QuantizeMx: {} rows of scales for {parts} partitions", scale.partitions()))
+        })?;
+        for c in 0..cols {
+            let at = |p: usize, l: usize| (block * 8 + p) * 4 * cols + 4 * c + l;
+            let biased =
+                (0..32).map(|i| (x.data[at(i / 4, i % 4)].to_bits() >> 23 & 0xFF) as i32).max().unwrap_or(0);
+            let s = match cx.profile.mx_scale {
+                crate::numeric_profile::MxScale::EmaxMinusOne => (biased - (emax - 1)).clamp(0, 254),
+                crate::numeric_profile::MxScale::Emax => (biased - emax).max(0).max(1),
+            } as u8;
+            scales[slot * scols + c] = s;
+            // 2^(127 − s): an exact power of two; 2^127 for s = 0.
+            let f = f64::from_bits(((1023 + 127 - i64::from(s)) as u64) << 52);
+            for i in 0..32 {
+                let k = at(i / 4, i % 4);
+                y.data[k] = (f64::from(x.data[k]) * f) as f32;
+            }
+        }
+    }
+    let rules = cx.rules();
+    tile::store(cx.mem, dst, &y.data, rules);
+    cx.mem.scatter(scale, &scales);
+    Ok(())
+}

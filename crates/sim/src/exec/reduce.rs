@@ -1,0 +1,195 @@
+//! Reductions over free axes and over partitions, pooling, accumulator read-out.
+//!
+//! Source: the specification, file 09 §6.3. The order is ours (decision D31): start with the first element, fold left in
+//! walk order.
+
+use super::tile::{self, Tile, input, misfit, output, refuse_packed, same_count, store_arith, unsupported};
+use super::{Decoded, ExecCx};
+use crate::num::{alu, convert};
+use crate::numeric_profile::{AluMinMaxNan, IntReduce};
+use crate::state::Fault;
+use tandem_bir::{AluOp, Attr, AxisListType, Dtype, Inst, PoolFunctionType};
+
+/// Rows folded side by side; each keeps its own order, so the result does not depend on it.
+const SIDE: usize = 8;
+
+/// `acc[r] = op(…op(op(acc[r], x[r][0]), x[r][1])…)` for rows of `cols` values. `None` when the table has no such operation.
+pub(crate) fn fold_rows_into(
+    op: AluOp,
+    acc: &mut [f32],
+    x: &[f32],
+    cols: usize,
+    nan: AluMinMaxNan,
+) -> Option<()> {
+    if cols == 0 {
+        return Some(());
+    }
+    let mut column = [0f32; SIDE];
+    for (acc, rows) in acc.chunks_mut(SIDE).zip(x.chunks(cols * SIDE)) {
+        let n = acc.len();
+        if op == AluOp::Add && n == SIDE {
+            let mut a: [f32; SIDE] = std::array::from_fn(|j| acc[j]);
+            let r: [&[f32]; SIDE] = std::array::from_fn(|j| &rows[j * cols..(j + 1) * cols]);
+            for i in 0..cols {
+                for j in 0..SIDE {
+                    a[j] += r[j][i];
+                }
+            }
+            acc.copy_from_slice(&a);
+            continue;
+        }
+        if n == 1 {
+            acc[0] = alu::fold(op, acc[0], rows, nan)?;
+            continue;
+        }
+        for i in 0..cols {
+            for j in 0..n {
+                column[j] = rows[j * cols + i];
+            }
+            alu::fold_rows(op, acc, &column[..n], nan)?;
+        }
+    }
+    Some(())
+}
+
+/// Left fold of each row of a tile, starting with its first element. `average` seeds with first/N and adds x·(1/N).
+fn fold_tile(op: AluOp, x: &Tile, nan: AluMinMaxNan) -> Option<Vec<f32>> {
+    if op == AluOp::Average {
+        let factor = 1.0 / x.cols as f32;
+        let scaled: Vec<f32> = x.data.iter().map(|v| v * factor).collect();
+        return fold_tile(AluOp::Add, &Tile { data: scaled, ..*x }, nan);
+    }
+    let mut acc: Vec<f32> = (0..x.parts).map(|p| x.row(p)[0]).collect();
+    let mut rest = Vec::with_capacity(x.parts * (x.cols - 1));
+    for p in 0..x.parts {
+        rest.extend_from_slice(&x.row(p)[1..]);
+    }
+    fold_rows_into(op, &mut acc, &rest, x.cols - 1, nan)?;
+    Some(acc)
+}
+
+/// TensorReduce (IT 27).
+pub(crate) fn tensor_reduce(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
+    let (src, dst) = (input(d, 0)?, output(d, 0)?);
+    refuse_packed(d, src)?;
+    refuse_packed(d, dst)?;
+    let op = inst.get_enum::<AluOp>(Attr::Op).unwrap_or(AluOp::Add);
+    let axis = inst.get_enum::<AxisListType>(Attr::Axis).unwrap_or(AxisListType::X);
+    let negate = inst.get_bool(Attr::Negate);
+    if inst.get_bool(Attr::ApplyTranspose) {
+        return Err(unsupported(d, "`apply_transpose`"));
+    }
+    let count = match axis {
+        AxisListType::X => 1,
+        AxisListType::Xy => 2,
+        AxisListType::Xyz => 3,
+        AxisListType::Xyzw => 4,
+        AxisListType::C | AxisListType::Xyzwc => 0,
+    };
+    let bitwise = alu::class(op) == alu::AluClass::BitVector;
+    let as_int = cx.profile.int_reduce == IntReduce::Int32 && dst.dtype == Dtype::Int32 && src.dtype.is_int();
+    let free = src.free_dims();
+    let reduced = if count == 0 {
+        src.partitions()
+    } else if free.len() >= count {
+        free[free.len() - count..].iter().map(|x| x.num).product()
+    } else if dst.num_elems() == src.partitions() {
+        // A pattern whose unit or mergeable dimensions were dropped: one result per partition has one reading.
+        src.elems_per_partition()
+    } else {
+        return Err(misfit(format!("Input AP dimension should be larger than num_dims, which is {count}")));
+    };
+    let outer = src.num_elems() / reduced.max(1);
+    let (results, reduced) = match axis {
+        AxisListType::Xyzwc => (1, src.num_elems()),
+        AxisListType::C | AxisListType::X | AxisListType::Xy | AxisListType::Xyz | AxisListType::Xyzw => {
+            (outer, reduced)
+        }
+    };
+    same_count(d, results, dst.num_elems())?;
+    let over_partitions = axis == AxisListType::C;
+    if bitwise || as_int {
+        let mut x = Vec::new();
+        convert::to_int(src.dtype, &tile::bytes_of(cx.mem, src), &mut x);
+        let bits = 8 * src.elem_size() as u32;
+        let out = fold_ints(op, &x, results, reduced, over_partitions, if as_int { 32 } else { bits })
+            .ok_or_else(|| unsupported(d, format!("reducing integers with `{op}`")))?;
+        let out: Vec<i64> = out.into_iter().map(|v| if negate { v.wrapping_neg() } else { v }).collect();
+        let mut bytes = Vec::new();
+        convert::from_int_bits(dst.dtype, &out, &mut bytes);
+        cx.mem.scatter(dst, &bytes);
+        return Ok(());
+    }
+    let x = tile::load(cx.mem, src, cx.rules());
+    let nan = cx.profile.alu_minmax_nan;
+    let folded = if over_partitions {
+        if op == AluOp::Average {
+            let f = 1.0 / reduced as f32;
+            let mut acc: Vec<f32> = x.row(0).iter().map(|v| v * f).collect();
+            for p in 1..x.parts {
+                acc.iter_mut().zip(x.row(p)).for_each(|(a, v)| *a += v * f);
+            }
+            Some(acc)
+        } else {
+            let mut acc = x.row(0).to_vec();
+            alu::fold_columns(op, &mut acc, &x.data[results..], nan).map(|()| acc)
+        }
+    } else {
+        fold_tile(op, &Tile { parts: results, cols: reduced, data: x.data }, nan)
+    };
+    let mut out = folded.ok_or_else(|| unsupported(d, format!("reducing with `{op}`")))?;
+    if negate {
+        out.iter_mut().for_each(|v| *v = -*v);
+    }
+    let rules = cx.rules();
+    store_arith(cx.mem, dst, &mut out, rules);
+    Ok(())
+}
+
+/// Left folds of integers; results wrap to `bits`.
+fn fold_ints(
+    op: AluOp,
+    x: &[i64],
+    results: usize,
+    reduced: usize,
+    columns: bool,
+    bits: u32,
+) -> Option<Vec<i64>> {
+    let shift = 64 - bits;
+    (0..results)
+        .map(|r| {
+            let at = |k: usize| if columns { x[k * results + r] } else { x[r * reduced + k] };
+            (1..reduced).try_fold(at(0), |acc, k| Some(alu::integer(op, acc, at(k), bits)? << shift >> shift))
+        })
+        .collect()
+}
+
+/// Pool (IT 20): maximum or average over the two innermost dimensions.
+pub(crate) fn pool(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
+    let (src, dst) = (input(d, 0)?, output(d, 0)?);
+    refuse_packed(d, src)?;
+    let free = src.free_dims();
+    if free.len() < 2 {
+        return Err(misfit("Pool: the source needs two free dimensions"));
+    }
+    let n: usize = free[free.len() - 2..].iter().map(|x| x.num).product();
+    let results = src.num_elems() / n.max(1);
+    same_count(d, results, tile::num_lanes(dst))?;
+    let x = tile::load(cx.mem, src, cx.rules());
+    let func = inst.get_enum::<PoolFunctionType>(Attr::Func).unwrap_or(PoolFunctionType::Max);
+    let mut out: Vec<f32> = x
+        .data
+        .chunks_exact(n)
+        .map(|w| match func {
+            // fmax: a NaN is ignored.
+            PoolFunctionType::Max => w.iter().fold(f32::MIN, |a, &v| if v > a { v } else { a }),
+            PoolFunctionType::Avg => {
+                let sum = w.iter().fold(0f32, |a, &v| a + v);
+                (f64::from(sum) * (1.0 / n as f64)) as f32
+            }
+        })
+        .collect();
+    let rules = cx.rules();
+    store_arith(cx.mem, dst, &mut out, rules);
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Operands as tiles: reading whole operands into packed temporaries, writing results back.
+//!
+//! Every instruction reads all of its inputs before it writes (the specification, file 09 §4), so operands are packed
+//! copies: [`Tile`] has `parts` rows of `cols` fp32 lanes, row-major in walk order.
+
+use super::{Arg, Decoded, ExecCx};
+use crate::memory::{Memory, View};
+use crate::num::convert::{self, Rules, lanes};
+use crate::num::round;
+use crate::state::Fault;
+use tandem_bir::diag::codes;
+use tandem_bir::{Attr, Dtype, Expr, Inst};
+
+/// A packed fp32 copy of an operand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tile {
+    /// Rows: positions of dimension 0.
+    pub(crate) parts: usize,
+    /// fp32 lanes per row.
+    pub(crate) cols: usize,
+    /// Values, row by row.
+    pub(crate) data: Vec<f32>,
+}
+
+impl Tile {
+    pub(crate) fn new(parts: usize, cols: usize) -> Tile {
+        Tile { parts, cols, data: vec![0.0; parts * cols] }
+    }
+    pub(crate) fn row(&self, p: usize) -> &[f32] {
+        &self.data[p * self.cols..(p + 1) * self.cols]
+    }
+    pub(crate) fn row_mut(&mut self, p: usize) -> &mut [f32] {
+        &mut self.data[p * self.cols..(p + 1) * self.cols]
+    }
+}
+
+/// One value per partition, or the same for all.
+#[derive(Clone, Debug)]
+pub(crate) enum PerPart {
+    All(f32),
+    Each(Vec<f32>),
+}
+
+impl PerPart {
+    #[inline]
+    pub(crate) fn at(&self, p: usize) -> f32 {
+        match self {
+            PerPart::All(v) => *v,
+            PerPart::Each(v) => v[p],
+        }
+    }
+}
+
+/// Copies the elements of a view into `out` in walk order, packed.
+pub(crate) fn gather(mem: &Memory, v: &View, out: &mut Vec<u8>) {
+    let size = v.elem_size();
+    out.clear();
+    let Some((last, outer)) = v.dims.split_last() else { return };
+    if last.stride == size as isize || last.num == 1 || last.stride == 0 && outer.is_empty() && last.num == 0
+    {
+        mem.gather(v, out);
+        return;
+    }
+    out.resize(v.num_bytes(), 0);
+    let b = mem.bytes(v.buf);
+    let mut outer_view = v.clone();
+    outer_view.dims.pop();
+    let starts = outer_view.offsets();
+    match size {
+        1 => strided_read::<1>(b, starts, last.stride, last.num, out),
+        2 => strided_read::<2>(b, starts, last.stride, last.num, out),
+        4 => strided_read::<4>(b, starts, last.stride, last.num, out),
+        _ => strided_read::<8>(b, starts, last.stride, last.num, out),
+    }
+}
+
+fn strided_read<const N: usize>(
+    b: &[u8],
+    starts: impl Iterator<Item = usize>,
+    stride: isize,
+    num: usize,
+    out: &mut [u8],
+) {
+    let mut slots = out.as_chunks_mut::<N>().0.iter_mut();
+    for start in starts {
+        let mut at = start as isize;
+        for _ in 0..num {
+            let (Some(slot), Some(src)) = (slots.next(), b.get(at as usize..at as usize + N)) else { return };
+            slot.copy_from_slice(src);
+            at += stride;
+        }
+    }
+}
+
+/// Packed bytes of a view.
+pub(crate) fn bytes_of(mem: &Memory, v: &View) -> Vec<u8> {
+    let mut out = Vec::new();
+    gather(mem, v, &mut out);
+    out
+}
+
+/// Reads a view as fp32 lanes.
+pub(crate) fn load(mem: &Memory, v: &View, rules: Rules) -> Tile {
+    let k = lanes(v.dtype);
+    let mut t = Tile::new(v.partitions(), v.elems_per_partition() * k);
+    load_into(mem, v, rules, &mut t.data);
+    t
+}
+
+fn load_into(mem: &Memory, v: &View, rules: Rules, out: &mut [f32]) {
+    let (size, k) = (v.elem_size(), lanes(v.dtype));
+    let inner = v.dims.last().map_or(0, |d| if d.stride == size as isize { d.num } else { 0 });
+    if inner >= 8 || v.num_elems() == 1 {
+        let b = mem.bytes(v.buf);
+        let mut at = 0;
+        v.for_each_run(|from, len| {
+            let n = len / size * k;
+            convert::to_f32(v.dtype, &b[from..from + len], &mut out[at..at + n], rules);
+            at += n;
+        });
+    } else {
+        convert::to_f32(v.dtype, &bytes_of(mem, v), out, rules);
+    }
+}
+
+/// Converts fp32 lanes once and writes them in walk order.
+pub(crate) fn store(mem: &mut Memory, v: &View, data: &[f32], rules: Rules) {
+    let (size, k) = (v.elem_size(), lanes(v.dtype));
+    let inner = v.dims.last().map_or(0, |d| if d.stride == size as isize { d.num } else { 0 });
+    if inner >= 8 || v.num_elems() == 1 {
+        let b = mem.bytes_mut(v.buf);
+        let mut at = 0;
+        v.for_each_run(|to, len| {
+            let n = len / size * k;
+            convert::from_f32(v.dtype, &data[at..at + n], &mut b[to..to + len], rules);
+            at += n;
+        });
+    } else {
+        let mut out = vec![0u8; data.len() / k * size];
+        convert::from_f32(v.dtype, data, &mut out, rules);
+        mem.scatter(v, &out);
+    }
+}
+
+/// The same for results of arithmetic: NaN becomes the canonical NaN first.
+pub(crate) fn store_arith(mem: &mut Memory, v: &View, data: &mut [f32], rules: Rules) {
+    for x in data.iter_mut() {
+        *x = round::canonical(*x);
+    }
+    store(mem, v, data, rules);
+}
+
+/// fp32 lanes of a view.
+pub(crate) fn num_lanes(v: &View) -> usize {
+    v.num_elems() * lanes(v.dtype)
+}
+
+pub(crate) fn misfit(message: impl Into<String>) -> Fault {
+    Fault::new(codes::S0202, message)
+}
+
+pub(crate) fn unsupported(d: &Decoded, what: impl std::fmt::Display) -> Fault {
+    Fault::new(codes::S0201, format!("{}: {what} is not simulated", d.opcode))
+}
+
+/// Faults unless two operands have the same number of lanes.
+pub(crate) fn same_count(d: &Decoded, a: usize, b: usize) -> Result<(), Fault> {
+    if a == b {
+        return Ok(());
+    }
+    Err(misfit(format!("{}: operands of {a} and of {b} elements", d.opcode)))
+}
+
+pub(crate) fn input<'d>(d: &'d Decoded, i: usize) -> Result<&'d View, Fault> {
+    d.in_view(i).ok_or_else(|| misfit(format!("{}: input {i} is not a plain memory operand", d.opcode)))
+}
+
+pub(crate) fn output<'d>(d: &'d Decoded, i: usize) -> Result<&'d View, Fault> {
+    d.out_view(i).ok_or_else(|| misfit(format!("{}: output {i} is not a plain memory operand", d.opcode)))
+}
+
+/// An operand that gives one value per partition: immediate, register, `[1]` or `[P, 1]` memory.
+pub(crate) fn per_part(cx: &ExecCx<'_>, d: &Decoded, i: usize, parts: usize) -> Result<PerPart, Fault> {
+    match d.ins.get(i) {
+        None => Err(misfit(format!("{}: input {i} is missing", d.opcode))),
+        Some(Arg::Imm(v)) => Ok(PerPart::All(v.as_f32())),
+        Some(Arg::Reg(r)) => Ok(PerPart::All(cx.register(*r)? as i32 as f32)),
+        Some(Arg::View(v)) => {
+            let t = load(cx.mem, v, cx.rules());
+            match t.data.len() {
+                1 => Ok(PerPart::All(t.data[0])),
+                n if n == parts => Ok(PerPart::Each(t.data)),
+                n => Err(misfit(format!("{}: input {i} has {n} elements for {parts} partitions", d.opcode))),
+            }
+        }
+        Some(Arg::Indexed(_)) => Err(unsupported(d, "an indexed scalar operand")),
+    }
+}
+
+/// The same for integers.
+pub(crate) fn per_part_int(cx: &ExecCx<'_>, d: &Decoded, i: usize, parts: usize) -> Result<Vec<i64>, Fault> {
+    match d.ins.get(i) {
+        None => Err(misfit(format!("{}: input {i} is missing", d.opcode))),
+        Some(Arg::Imm(v)) => Ok(vec![v.as_int().unwrap_or_else(|| v.as_f32() as i64); parts]),
+        Some(Arg::Reg(r)) => Ok(vec![cx.register(*r)?; parts]),
+        Some(Arg::View(v)) => {
+            let mut out = Vec::new();
+            convert::to_int(v.dtype, &bytes_of(cx.mem, v), &mut out);
+            match out.len() {
+                1 => Ok(vec![out[0]; parts]),
+                n if n == parts => Ok(out),
+                n => Err(misfit(format!("{}: input {i} has {n} elements for {parts} partitions", d.opcode))),
+            }
+        }
+        Some(Arg::Indexed(_)) => Err(unsupported(d, "an indexed scalar operand")),
+    }
+}
+
+/// An integer attribute that may be an expression over registers.
+pub(crate) fn attr_int(cx: &ExecCx<'_>, d: &Decoded, inst: &Inst, attr: Attr) -> Result<Option<i64>, Fault> {
+    if let Some(v) = inst.get_int(attr) {
+        return Ok(Some(v));
+    }
+    let Some(e) = inst.get_expr(attr) else { return Ok(None) };
+    let mut poison = None;
+    let v = e.eval(&mut |leaf| match leaf {
+        Expr::Reg(r) => match cx.register(tandem_bir::entity::EntityRef::index(*r) as u32) {
+            Ok(v) => Some(v),
+            Err(f) => {
+                poison = Some(f);
+                None
+            }
+        },
+        _ => None,
+    });
+    match (v, poison) {
+        (Some(v), _) => Ok(Some(v)),
+        (None, Some(f)) => Err(f),
+        (None, None) => Err(unsupported(d, format!("the expression in `{}`", attr.key()))),
+    }
+}
+
+/// Packed dtypes have no arithmetic of their own.
+pub(crate) fn refuse_packed(d: &Decoded, v: &View) -> Result<(), Fault> {
+    if lanes(v.dtype) != 1 {
+        return Err(unsupported(d, format!("arithmetic on {} operands", v.dtype)));
+    }
+    Ok(())
+}
+
+/// An integer dtype of 32 bits.
+pub(crate) fn is_int32(t: Dtype) -> bool {
+    matches!(t, Dtype::Int32 | Dtype::Uint32)
+}
