@@ -30,12 +30,12 @@ use access::Bound;
 use fail::{Fail, Res};
 use names::Names;
 use plan::{Kernel, Plan};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tandem_bir::diag::{Diagnostic, Loc, LocEntry, Site, SourcePos, codes};
 use tandem_bir::{
-    ArchLevel, BlockId, CompactString, CoreId, Dtype, FuncId, Inst, InstId, Level, MemLocId, Module, Program,
-    RegId,
+    ArchLevel, BlockId, CompactString, CoreId, Dep, Dtype, EdgeKind, FuncId, Inst, InstId, Level, MemLocId,
+    Module, Program, RegId,
 };
 use tensors::Region;
 
@@ -432,28 +432,33 @@ impl<'k> Core<'k> {
     /// Edges of the file: every `to` waits for its `from`, on this core.
     fn insert_edges(&mut self) {
         let edges = self.plan.view.edges;
+        let mut seen: FxHashSet<(InstId, InstId)> = FxHashSet::default();
+        let mut touched: FxHashSet<InstId> = FxHashSet::default();
         for e in edges {
             for to in &e.to_edges {
                 match (self.find_named(&e.from_edge), self.find_named(to)) {
                     (Some(from), Some(inst)) => {
-                        self.m.insts[inst].add_dep(inst, from, tandem_bir::EdgeKind::Ordered);
+                        let deps = &mut self.m.insts[inst].deps;
+                        if touched.insert(inst) {
+                            seen.extend(deps.iter().map(|d| (d.inst, inst)));
+                        }
+                        if from != inst && seen.insert((from, inst)) {
+                            deps.push(Dep { inst: from, kind: EdgeKind::Ordered });
+                        }
                     }
-                    (from, _) => {
-                        let missing = if from.is_none() { &e.from_edge } else { to };
-                        let text =
-                            format!("{missing} is not found, unable to complete dependency edge insertion");
-                        let site = self.core_site();
-                        let d = Diagnostic::new(codes::K0011, text)
-                            .note(format!(
-                                "the edge is {} before {to}; edges hold on every core",
-                                e.from_edge
-                            ))
-                            .site(site);
-                        self.kernel.diags.push(d);
-                    }
+                    (from, _) => self.lost_edge(e, to, if from.is_none() { &e.from_edge } else { to }),
                 }
             }
         }
+    }
+
+    fn lost_edge(&mut self, e: &k::Edges, to: &str, missing: &str) {
+        let text = format!("{missing} is not found, unable to complete dependency edge insertion");
+        let site = self.core_site();
+        let d = Diagnostic::new(codes::K0011, text)
+            .note(format!("the edge is {} before {to}; edges hold on every core", e.from_edge))
+            .site(site);
+        self.kernel.diags.push(d);
     }
 
     fn find_named(&self, name: &str) -> Option<InstId> {
@@ -473,9 +478,8 @@ pub(crate) fn source_pos(p: &k::Pos) -> SourcePos {
     }
 }
 
-/// Nothing to say beyond the text.
-pub(crate) fn expected(op: &k::Operator, what: &str) -> Box<Fail> {
-    let _ = op;
+/// A promise of the front end that does not hold; the operator's name stands in front of every message.
+pub(crate) fn expected(what: &str) -> Box<Fail> {
     Fail::new(codes::K0050, format!("expected {what}"))
 }
 

@@ -10,7 +10,7 @@ use tandem_bir::{
 };
 
 /// IT 4 from `ncActivate` and, with a required result, `activationReduce`.
-pub(super) fn nc_activate(c: &mut Core<'_>, op: &k::Operator, o: &k::NcActivate, reduce: bool) -> Step {
+pub(super) fn nc_activate(c: &mut Core<'_>, o: &k::NcActivate, reduce: bool) -> Step {
     let dst = c.ap(&o.dst)?;
     let src = c.ap(&o.src)?;
     c.same_dtype(o.dtype, &dst);
@@ -27,7 +27,7 @@ pub(super) fn nc_activate(c: &mut Core<'_>, op: &k::Operator, o: &k::NcActivate,
         return Err(Fail::new(codes::K0024, "Accumulation is the only supported op on activation_reduce"));
     }
     if reduce && o.reduce_res.is_none() {
-        return Err(expected(op, "a reduce result"));
+        return Err(expected("a reduce result"));
     }
     i.set(Attr::Scale, scale);
     i.set(Attr::Alpha, 0.0f32);

@@ -30,31 +30,32 @@ fn kind_of(op: &Op) -> Option<(&'static str, CollectiveKind)> {
 
 /// Any of the seven.
 pub(super) fn collective(c: &mut Core<'_>, op: &Op, o: &k::CollectiveOp) -> Step {
-    let Some((stem, kind)) = kind_of(op) else { return Err(expected(op, "a collective")) };
+    let Some((stem, kind)) = kind_of(op) else { return Err(expected("a collective")) };
     let permutes = matches!(
         kind,
         CollectiveKind::Permute | CollectiveKind::PermuteImplicit | CollectiveKind::PermuteReduceImplicit
     );
     let sources = if kind == CollectiveKind::PermuteReduceImplicit { 2 } else { 1 };
     if permutes && (o.srcs.len() != sources || o.dsts.len() != 1) {
-        return Err(expected(
-            op,
-            if sources == 2 { "2 sources and 1 destination" } else { "1 source and 1 destination" },
-        ));
+        return Err(expected(if sources == 2 {
+            "2 sources and 1 destination"
+        } else {
+            "1 source and 1 destination"
+        }));
     }
     if o.srcs.is_empty() {
-        return Err(expected(op, "at least one source"));
+        return Err(expected("at least one source"));
     }
     if o.dsts.is_empty() {
-        return Err(expected(op, "at least one destination"));
+        return Err(expected("at least one destination"));
     }
     if !permutes && o.srcs.len() != o.dsts.len() {
-        return Err(expected(op, "as many sources as destinations"));
+        return Err(expected("as many sources as destinations"));
     }
     let mut i = inst(Opcode::CollectiveCompute);
     i.set(Attr::Kind, kind);
     i.set(Attr::StreamId, -1i64);
-    let groups = if kind == CollectiveKind::Permute { pairs(c, op, o)? } else { literal_groups(c, op, o)? };
+    let groups = if kind == CollectiveKind::Permute { pairs(c, o)? } else { literal_groups(c, o)? };
     i.set(
         if kind == CollectiveKind::Permute { Attr::SrcTargetPairs } else { Attr::ReplicaGroups },
         groups.clone(),
@@ -65,16 +66,16 @@ pub(super) fn collective(c: &mut Core<'_>, op: &Op, o: &k::CollectiveOp) -> Step
     );
     match o.op {
         Some(alu) if reduces => i.set(Attr::Op, enums::alu(alu)),
-        None if reduces => return Err(expected(op, "a reduce op")),
+        None if reduces => return Err(expected("a reduce op")),
         _ => {}
     }
     if matches!(kind, CollectiveKind::PermuteImplicit | CollectiveKind::PermuteReduceImplicit) {
         match o.channel_id {
             Some(channel) => i.set(Attr::CcChannel, channel),
-            None => return Err(expected(op, "a channel_id")),
+            None => return Err(expected("a channel_id")),
         }
     }
-    let dim = dimension(c, op, o, kind, &mut i)?;
+    let dim = dimension(c, o, kind, &mut i)?;
     let mut srcs = Vec::with_capacity(o.srcs.len());
     for src in &o.srcs {
         srcs.push(c.ap(src)?);
@@ -104,7 +105,6 @@ pub(super) fn collective(c: &mut Core<'_>, op: &Op, o: &k::CollectiveOp) -> Step
 /// `cc_dim` of gather and scatter; the dimension of `allToAll` lives in our own key.
 fn dimension(
     c: &Core<'_>,
-    op: &Op,
     o: &k::CollectiveOp,
     kind: CollectiveKind,
     i: &mut Inst,
@@ -113,7 +113,7 @@ fn dimension(
     let wanted = matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter);
     let dim = match o.concat_dim {
         Some(dim) if wanted || kind == CollectiveKind::AllToAll => dim,
-        None if wanted => return Err(expected(op, "a concatDim")),
+        None if wanted => return Err(expected("a concatDim")),
         _ => return Ok(none),
     };
     let from_start = if dim < 0 { dim.checked_add(2) } else { Some(dim) };
@@ -135,17 +135,17 @@ fn dimension(
     Ok(dim)
 }
 
-fn literal_groups(c: &Core<'_>, op: &Op, o: &k::CollectiveOp) -> Res<Vec<Vec<i64>>> {
+fn literal_groups(c: &Core<'_>, o: &k::CollectiveOp) -> Res<Vec<Vec<i64>>> {
     let k::ReplicaGroup::Literal(groups) = &o.replica_group else {
         return Err(Fail::new(codes::K0051, "replica group must be literal")
             .note(format!("the kernel gives a group that is {}", o.replica_group.name())));
     };
-    check_groups(c, op, groups)?;
+    check_groups(c, groups)?;
     Ok(groups.clone())
 }
 
 /// Ranks of groups: in range, each at most once.
-pub(super) fn check_groups(c: &Core<'_>, _op: &Op, groups: &[Vec<i64>]) -> Step {
+pub(super) fn check_groups(c: &Core<'_>, groups: &[Vec<i64>]) -> Step {
     let mut seen = FxHashSet::default();
     for &rank in groups.iter().flatten() {
         check_rank(c, rank)?;
@@ -171,15 +171,15 @@ fn check_rank(c: &Core<'_>, rank: i64) -> Step {
     Ok(())
 }
 
-fn pairs(c: &Core<'_>, op: &Op, o: &k::CollectiveOp) -> Res<Vec<Vec<i64>>> {
+fn pairs(c: &Core<'_>, o: &k::CollectiveOp) -> Res<Vec<Vec<i64>>> {
     if !matches!(o.replica_group, k::ReplicaGroup::Unspecified) {
         return Err(Fail::new(codes::K0052, "Permute should not contain replica_groups"));
     }
-    let Some(pairs) = &o.source_target_pairs else { return Err(expected(op, "sourceTargetPairs")) };
+    let Some(pairs) = &o.source_target_pairs else { return Err(expected("sourceTargetPairs")) };
     let (mut sources, mut targets) = (FxHashSet::default(), FxHashSet::default());
     for pair in pairs {
         let &[source, target] = pair.as_slice() else {
-            return Err(expected(op, &format!("pairs of 2 ranks, found {}", pair.len())));
+            return Err(expected(&format!("pairs of 2 ranks, found {}", pair.len())));
         };
         check_rank(c, source)?;
         check_rank(c, target)?;
@@ -268,7 +268,7 @@ fn is_local(c: &Core<'_>, groups: &[Vec<i64>]) -> bool {
 }
 
 /// IT 48 of kind 0: a swap with another core.
-pub(super) fn send_recv(c: &mut Core<'_>, op: &Op, o: &k::SendRecv) -> Step {
+pub(super) fn send_recv(c: &mut Core<'_>, o: &k::SendRecv) -> Step {
     let dst = c.ap(&o.dst)?;
     let src = c.ap(&o.src)?;
     let send = i64::from(c.int_imm(&o.send_to_rank, codes::K0043, "The sendToRank must be a integer")?);
@@ -290,7 +290,7 @@ pub(super) fn send_recv(c: &mut Core<'_>, op: &Op, o: &k::SendRecv) -> Step {
         return Err(Fail::new(codes::K0046, text));
     }
     if pipe < 0 {
-        return Err(expected(op, &format!("a pipeId of 0 or more, found {pipe}")));
+        return Err(expected(&format!("a pipeId of 0 or more, found {pipe}")));
     }
     if src.num_elems() != dst.num_elems() || src.dtype != dst.dtype {
         let text = format!(
@@ -322,7 +322,7 @@ pub(super) fn send_recv(c: &mut Core<'_>, op: &Op, o: &k::SendRecv) -> Step {
 }
 
 /// IT 87.
-pub(super) fn core_barrier(c: &mut Core<'_>, _op: &Op, o: &k::CoreBarrier) -> Step {
+pub(super) fn core_barrier(c: &mut Core<'_>, o: &k::CoreBarrier) -> Step {
     let data = c.ap(&o.data)?;
     let n = i64::from(c.plan.lnc_size);
     let own = i64::from(c.core);

@@ -157,7 +157,7 @@ pub(super) fn transpose(c: &mut Core<'_>, o: &k::DmaTranspose) -> Step {
 }
 
 /// IT 32 in CCE mode: a scaled sum of several sources.
-pub(super) fn compute(c: &mut Core<'_>, op: &k::Operator, o: &k::DmaCompute) -> Step {
+pub(super) fn compute(c: &mut Core<'_>, o: &k::DmaCompute) -> Step {
     let dst = c.ap(&o.dst)?;
     let mut i = inst(Opcode::DmaCopy);
     for src in &o.srcs {
@@ -178,7 +178,7 @@ pub(super) fn compute(c: &mut Core<'_>, op: &k::Operator, o: &k::DmaCompute) -> 
     if scales.len() != o.srcs.len() || scales.is_empty() {
         let what =
             format!("one scale per source, at least one ({} scales, {} sources)", scales.len(), o.srcs.len());
-        return Err(expected(op, &what));
+        return Err(expected(&what));
     }
     i.set(Attr::Mode, CopyMode::Cce);
     i.set(Attr::CceOp, AluOp::Add);

@@ -21,8 +21,8 @@ use tandem_bir::{AccessPattern, AttrValue, EngineAccumulationType, Inst, Opcode}
 /// Lowers one operator at the end of the current block.
 pub(crate) fn leaf(c: &mut Core<'_>, op: &Op) -> Step {
     match op {
-        Op::NcActivate(o) => activation::nc_activate(c, op, o, false),
-        Op::ActivationReduce(o) => activation::nc_activate(c, op, o, true),
+        Op::NcActivate(o) => activation::nc_activate(c, o, false),
+        Op::ActivationReduce(o) => activation::nc_activate(c, o, true),
         Op::Activate2(o) => activation::activate2(c, o),
         Op::Exponential(o) => activation::exponential(c, o),
         Op::NcAffineSelect(o) => select::affine_select(c, o),
@@ -31,7 +31,7 @@ pub(crate) fn leaf(c: &mut Core<'_>, op: &Op) -> Step {
         Op::NcRangeSelect(o) => select::range_select(c, o),
         Op::FindIndex8(o) => select::find_index8(c, o),
         Op::MatchReplace8(o) => select::match_replace8(c, o),
-        Op::NcLocalGather(o) => select::local_gather(c, op, o),
+        Op::NcLocalGather(o) => select::local_gather(c, o),
         Op::NcNGather(o) => select::gather(c, o),
         Op::NonzeroWithCount(o) => select::nonzero_with_count(c, o),
         Op::Max8(o) => elementwise::unary(c, "Max-", Opcode::Max, &o.dst, &o.src, o.dtype),
@@ -66,9 +66,9 @@ pub(crate) fn leaf(c: &mut Core<'_>, op: &Op) -> Step {
         Op::TensorScalarCumulative(o) => scalar::cumulative(c, o),
         Op::NcDmaCopy(o) => dma::copy(c, o),
         Op::DmaTranspose(o) => dma::transpose(c, o),
-        Op::DmaCompute(o) => dma::compute(c, op, o),
-        Op::NcMatMul(o) => pe::matmul(c, op, o),
-        Op::NcMatMulMx(o) => pe::matmul_mx(c, op, o),
+        Op::DmaCompute(o) => dma::compute(c, o),
+        Op::NcMatMul(o) => pe::matmul(c, o),
+        Op::NcMatMulMx(o) => pe::matmul_mx(c, o),
         Op::QuantizeMx(o) => pe::quantize_mx(c, o),
         Op::Transpose(o) => pe::transpose(c, o),
         Op::Rng(o) => random::rng(c, o),
@@ -82,9 +82,9 @@ pub(crate) fn leaf(c: &mut Core<'_>, op: &Op) -> Step {
         Op::RegisterAluOp(o) => registers::alu(c, o),
         Op::CmpBranch(o) => registers::branch(c, o),
         Op::RankId(o) => registers::rank_id(c, o),
-        Op::CurrentProcessingRankId(o) => registers::processing_rank_id(c, op, o),
-        Op::SendRecv(o) => collective::send_recv(c, op, o),
-        Op::CoreBarrier(o) => collective::core_barrier(c, op, o),
+        Op::CurrentProcessingRankId(o) => registers::processing_rank_id(c, o),
+        Op::SendRecv(o) => collective::send_recv(c, o),
+        Op::CoreBarrier(o) => collective::core_barrier(c, o),
         Op::AllReduce(o)
         | Op::AllGather(o)
         | Op::ReduceScatter(o)

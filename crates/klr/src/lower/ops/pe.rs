@@ -13,7 +13,7 @@ use tandem_bir::{
 /// Rows and columns of the identity matrix.
 const IDENTITY: u64 = 128;
 
-fn tile_attr(op: &k::Operator, i: &mut Inst, attr: Attr, list: &[u64], name: &str) -> Step {
+fn tile_attr(i: &mut Inst, attr: Attr, list: &[u64], name: &str) -> Step {
     if list.is_empty() {
         return Ok(());
     }
@@ -23,12 +23,12 @@ fn tile_attr(op: &k::Operator, i: &mut Inst, attr: Attr, list: &[u64], name: &st
             i.set(attr, ints);
             Ok(())
         }
-        _ => Err(expected(op, &format!("{name} of 2 entries, found {}", list.len()))),
+        _ => Err(expected(&format!("{name} of 2 entries, found {}", list.len()))),
     }
 }
 
 /// IT 8.
-pub(super) fn matmul(c: &mut Core<'_>, op: &k::Operator, o: &k::NcMatMul) -> Step {
+pub(super) fn matmul(c: &mut Core<'_>, o: &k::NcMatMul) -> Step {
     let dst = c.ap(&o.dst)?;
     let stationary = c.ap(&o.stationary)?;
     let moving = c.ap(&o.moving)?;
@@ -38,8 +38,8 @@ pub(super) fn matmul(c: &mut Core<'_>, op: &k::Operator, o: &k::NcMatMul) -> Ste
     i.set(Attr::IsFmapOnezero, o.is_moving_zero);
     i.set(Attr::IsWeightOnezero, o.is_stationary_one_zero);
     i.set(Attr::PerfMode, enums::perf_mode(o.perf_mode, c.plan.strict));
-    tile_attr(op, &mut i, Attr::TileSize, &o.tile_size, "tileSize")?;
-    tile_attr(op, &mut i, Attr::TilePosition, &o.tile_position, "tilePosition")?;
+    tile_attr(&mut i, Attr::TileSize, &o.tile_size, "tileSize")?;
+    tile_attr(&mut i, Attr::TilePosition, &o.tile_position, "tilePosition")?;
     i.ins = vec![moving.into(), stationary.into()];
     i.outs.push(dst.into());
     c.emit("matmult_", i);
@@ -47,7 +47,7 @@ pub(super) fn matmul(c: &mut Core<'_>, op: &k::Operator, o: &k::NcMatMul) -> Ste
 }
 
 /// IT 95.
-pub(super) fn matmul_mx(c: &mut Core<'_>, op: &k::Operator, o: &k::MatMulMx) -> Step {
+pub(super) fn matmul_mx(c: &mut Core<'_>, o: &k::MatMulMx) -> Step {
     let dst = c.ap(&o.dst)?;
     let mut i = inst(Opcode::MatmultMx);
     i.engine = EngineKind::Pe;
@@ -58,8 +58,8 @@ pub(super) fn matmul_mx(c: &mut Core<'_>, op: &k::Operator, o: &k::MatMulMx) -> 
         [(Attr::TileSize, &o.tile_size, "tileSize"), (Attr::TilePosition, &o.tile_position, "tilePosition")]
     {
         match list.as_deref() {
-            Some([]) => return Err(expected(op, &format!("{name} of 2 entries, found 0"))),
-            Some(list) => tile_attr(op, &mut i, attr, list, name)?,
+            Some([]) => return Err(expected(&format!("{name} of 2 entries, found 0"))),
+            Some(list) => tile_attr(&mut i, attr, list, name)?,
             None => {}
         }
     }

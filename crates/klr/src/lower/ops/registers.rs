@@ -91,8 +91,8 @@ pub(super) fn rank_id(c: &mut Core<'_>, o: &k::RankId) -> Step {
 }
 
 /// IT 66.
-pub(super) fn processing_rank_id(c: &mut Core<'_>, op: &k::Operator, o: &k::CurrentProcessingRankId) -> Step {
-    collective::check_groups(c, op, &o.replica_group)?;
+pub(super) fn processing_rank_id(c: &mut Core<'_>, o: &k::CurrentProcessingRankId) -> Step {
+    collective::check_groups(c, &o.replica_group)?;
     let mut i = inst(Opcode::GetCurProcessingRankId);
     i.engine = EngineKind::All;
     i.set(Attr::IterId, o.iteration_id);

@@ -115,7 +115,7 @@ pub(super) fn match_replace8(c: &mut Core<'_>, o: &k::MatchReplace8) -> Step {
 }
 
 /// IT 26.
-pub(super) fn local_gather(c: &mut Core<'_>, op: &k::Operator, o: &k::NcLocalGather) -> Step {
+pub(super) fn local_gather(c: &mut Core<'_>, o: &k::NcLocalGather) -> Step {
     let dst = c.ap(&o.dst)?;
     let src = c.ap(&o.src)?;
     let index = c.ap(&o.index)?;
@@ -127,7 +127,7 @@ pub(super) fn local_gather(c: &mut Core<'_>, op: &k::Operator, o: &k::NcLocalGat
         None => i64::try_from(index.num_elems()).unwrap_or(i64::MAX),
     };
     let Immediate { value: tandem_bir::inst::ImmValue::Int(_), .. } = c.imm(&o.num_elem_per_idx)? else {
-        return Err(expected(op, "an integer numElemPerIdx"));
+        return Err(expected("an integer numElemPerIdx"));
     };
     let mut i = inst(Opcode::IndirectCopy);
     i.set(Attr::NumValidIndices, valid);
