@@ -269,6 +269,13 @@ codes! {
     L0021 Finding Error "memory cannot be reached from another core" "Only SBUF and DRAM can be read from another core by DMA. Copy the tile to SBUF first.";
     L0022 Finding Note "request for GPSIMD not met" "Under --transport request the kernel asked for the GPSIMD path and the swap goes by DMA, because a predicate fails or because the two cores ask for different transports. The message says which.";
     L0023 Finding Error "GPSIMD forced but not legal" "--transport gpsimd ignores the byte knob but not the legality rule of the swap instruction. The message names the first predicate that fails. Use --transport auto, or change the tile.";
+    L0030 Unsupported Error "replicated matmul" "A matmul carries replication metadata. The layout of the tensors it would grow is not documented. Kernels from the tracer never have it; write the replicated copy out.";
+    L0031 Finding Error "symbolic and concrete modules mixed" "Some modules carry a core index and some do not. Give either one symbolic module per subgraph, or one module per core.";
+    L0032 Finding Error "single-module form of a multi-core pass" "The splitter works on the vector of modules. The reference aborts with assertion 738 when it is called on one module.";
+    L0040 Finding Error "functions differ between cores" "Every core must have the same functions by name before shared lifetimes are extended. The reference asserts this.";
+    L0041 Internal Error "shared allocation cannot be copied" "A view of a shared tensor has no owner, its owner is missing, or its owner is not placed. The shared allocator must run first.";
+    L0042 Internal Error "completion token assertion" "One of the documented assertions of the token pass failed. The message quotes it.";
+    L0043 Finding Warning "no place for a completion token" "The writes of a tensor converge nowhere before the end of the program, so it gets no completion token. Nothing waits for its completion.";
 
     // ---- N: link ----
 
