@@ -282,6 +282,40 @@ codes! {
     // ---- E: encode ----
 
     // ---- C: static checks ----
+    C0101 Finding Error "swap without a partner" "A swap needs both cores: the k-th swap of a pipe on one core meets the k-th of that pipe on the other. Here one core has more of them, so it would wait for ever at the first that is left over.";
+    C0102 Finding Error "swap rank outside the LNC" "The ranks of an on-chip swap are core numbers of the LNC, 0 or 1.";
+    C0103 Finding Error "swap ranks are not paired" "When core i sends to core s, core s must receive from core i. The usual swap has both ranks equal to 1 - core on both cores.";
+    C0104 Finding Error "swap shapes differ" "The destination on the receiving core and the source on the sending core must have the same partitions and elements per partition.";
+    C0105 Finding Error "swap element types differ" "A swap moves bits. The destination on the receiving core and the source on the sending core must have one element type.";
+    C0201 Finding Error "collective disagrees between cores" "The k-th collective of a block on one core and the k-th on the other are two members of one operation: kind, operation, groups, pairs, dimension and operands must agree. If only one core has it, that core would wait for ever.";
+    C0202 Finding Error "collective sizes do not fit" "A gather makes its destination as many times larger as the group has members, a scatter as many times smaller; every other collective keeps the size.";
+    C0203 Finding Error "collective groups or pairs" "Ranks of groups and pairs must exist, must not repeat, and belong only to the kinds that use them. With ranks as cores they are the cores of the LNC.";
+    C0204 Finding Error "collective operation" "Collectives fold with add, max or min; no other operation has an implementation on the machine.";
+    C0301 Finding Error "core barrier without a partner" "Both cores must come to equally many core barriers. The core with more of them waits for ever at the first that is left over.";
+    C0302 Finding Error "core barrier lists differ" "The two sides of a core barrier must name the same cores.";
+    C0303 Finding Warning "core barrier names differ" "The two sides of a core barrier have different names. This compiler matches barriers by position and gives both the name of core 0; the vendor's compiler refuses such a program.";
+    C0401 Finding Error "meetings cross" "Each core waits at a meeting (a swap, a barrier, a collective) that the other reaches only later, so neither goes on: a deadlock. Bring the meetings into the same order on both cores.";
+    C0402 Finding Error "swaps of different pipes cross" "The cores execute swaps of different pipe ids in different orders. Swaps pair in order within a pipe, but the barriers around them meet in program order, so crossed pipes hang. The vendor's text would allow it.";
+    C0403 Finding Error "one core meets alone" "A block with a swap, barrier or collective exists on one core only; the other core never comes to meet it.";
+    C0501 Finding Error "output never written" "No instruction writes this output of the kernel, so its bytes would be whatever was in memory.";
+    C0601 Finding Error "missing core barrier" "Two cores touch the same bytes, at least one of them writes, and no core barrier, swap or completion token stands between the two accesses: the result depends on timing. Put a core barrier between them.";
+    C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares. What was compared is reported; the simulator's race check has no such limit.";
+    C1187 Finding Error "core barrier counts differ" "The cores of one LNC have different numbers of core barriers, so one of them would wait for ever. The vendor's compiler fails here with the code in the note.";
+    C1188 Finding Error "core barrier id" "The i-th core barrier of a core in program order has id i, so that equal ids meet. A pass that inserts a barrier numbers all of them anew.";
+    C1189 Finding Error "core barrier names differ between cores" "The i-th core barrier has one name on all cores, that of core 0. Names made from per-core counters drift apart; barriers of a pass are named from core 0.";
+    C1191 Finding Error "function missing on a core" "Every function of core 0 exists by name on the other cores.";
+    C1192 Finding Error "block counts differ" "A function has equally many blocks on all cores.";
+    C1193 Finding Error "function counts differ" "All cores of an LNC have equally many functions.";
+    C1194 Finding Error "block names differ" "The blocks of a function have the same names in the same order on all cores.";
+    C1195 Finding Error "shared location misplaced" "A shared location that another core owns must resolve to the owner's location by name and lie at the owner's address.";
+    C1196 Finding Error "shared addresses differ" "All cores must have shared tensors at the same set of DRAM addresses; the bytes exist once.";
+    C1197 Finding Error "shared location without an owner" "After the shared DRAM has been placed, every core but the owner names the owner of a shared internal location.";
+    C1198 Finding Error "GPSIMD swap counts differ" "The k-th GPSIMD swap of one core meets the k-th of the other, so both have equally many.";
+    C1199 Finding Error "shard id left over" "A module of one core must not mention the shard id any more: its value is that core's number.";
+    C1200 Finding Error "more than one shard id" "A function of a symbolic module uses one shard id for all its core-dependent values.";
+    C1201 Finding Error "core barrier on some cores only" "A core barrier of a symbolic module fires on no core or on all. One that fires on some would wait for ever.";
+    C1202 Finding Error "GPSIMD swaps on some cores only" "The number of GPSIMD swaps that fire must be the same on every core.";
+    C1203 Finding Error "module without a core" "Each module of a program for several cores knows which core it is for.";
 
     // ---- S: simulated faults ----
     S0001 Finding Error "bad address" "An operand leaves its memory location when the program runs: its static pattern does not fit, or a run-time offset moves it outside.";
