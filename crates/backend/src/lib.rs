@@ -21,3 +21,5 @@ pub use pass::{
     Transport,
 };
 pub use pipeline::{Pipeline, lower, lower_with, prepare, prepare_with};
+pub mod decode;
+pub mod encode;

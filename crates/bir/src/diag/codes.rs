@@ -269,53 +269,60 @@ codes! {
     L0021 Finding Error "memory cannot be reached from another core" "Only SBUF and DRAM can be read from another core by DMA. Copy the tile to SBUF first.";
     L0022 Finding Note "request for GPSIMD not met" "Under --transport request the kernel asked for the GPSIMD path and the swap goes by DMA, because a predicate fails or because the two cores ask for different transports. The message says which.";
     L0023 Finding Error "GPSIMD forced but not legal" "--transport gpsimd ignores the byte knob but not the legality rule of the swap instruction. The message names the first predicate that fails. Use --transport auto, or change the tile.";
-    L0030 Unsupported Error "replicated matmul" "A matmul carries replication metadata. The layout of the tensors it would grow is not documented. Kernels from the tracer never have it; write the replicated copy out.";
-    L0031 Finding Error "symbolic and concrete modules mixed" "Some modules carry a core index and some do not. Give either one symbolic module per subgraph, or one module per core.";
-    L0032 Finding Error "single-module form of a multi-core pass" "The splitter works on the vector of modules. The reference aborts with assertion 738 when it is called on one module.";
-    L0040 Finding Error "functions differ between cores" "Every core must have the same functions by name before shared lifetimes are extended. The reference asserts this.";
-    L0041 Internal Error "shared allocation cannot be copied" "A view of a shared tensor has no owner, its owner is missing, or its owner is not placed. The shared allocator must run first.";
-    L0042 Internal Error "completion token assertion" "One of the documented assertions of the token pass failed. The message quotes it.";
-    L0043 Finding Warning "no place for a completion token" "The writes of a tensor converge nowhere before the end of the program, so it gets no completion token. Nothing waits for its completion.";
 
     // ---- N: link ----
+    N0001 Input Error "wrong set of modules" "A linked program has exactly one module per core of the LNC, with core ids 0 to N-1, one architecture and one subgraph. The vendor's linker asserts 1509 or 1513 here.";
+    N0002 Finding Error "two locations of one name" "Names of locations are unique inside a core: remote aliases and variables are found by name.";
+    N0003 Finding Error "remote target not found" "A location is an alias of another core's location, and that core has no location of that name. The vendor's linker asserts 1514 (remote_mloc != nullptr).";
+    N0004 Finding Error "remote target is itself remote" "An alias must name the owner of the bytes, not another alias. One step is all the linker takes.";
+    N0005 Finding Error "remote target has no address" "The owner's location was never placed, so the alias has no address either.";
+    N0006 Finding Error "remote alias in PSUM" "PSUM of another core cannot be reached, neither by a swap nor by a transfer.";
+    N0007 Finding Error "location without an address" "An instruction uses a location that no allocator has placed. Linking needs final addresses.";
+    N0008 Finding Error "swap counts differ" "The k-th swap of one core pairs with the k-th of the other, so both cores need the same number. The vendor's verifier says 1198.";
+    N0009 Finding Error "swap tiles do not match" "The source of each core must have the dtype, the partitions and the elements per partition of its partner's destination.";
+    N0010 Finding Note "asymmetric swap buffers" "The two cores placed the destination of one swap at different addresses. This is legal: each bundle names the address on its partner. It hints that the allocations of the cores diverged.";
+    N0011 Finding Error "core barriers out of order" "Every core of a barrier must meet it as the same ordinal under the name core 0 gives it. The vendor's verifier has the family 1187 to 1189.";
+    N0012 Finding Error "completion tokens out of order" "The tokens of a block must stand in the same order on all cores that have them, and every writer must have its token.";
+    N0013 Finding Error "remote updates differ between cores" "The k-th notifying transfer of one core belongs to the k-th of the other. Unequal counts are the vendor's assertion 1512.";
+    N0014 Finding Error "peer has no local update" "A remote update takes the semaphore of the peer's transfer of the same ordinal; that transfer updates none. The vendor's assertion 1511.";
+    N0015 Unsupported Error "out of semaphores" "A core has 256 semaphores, and the program needs more of one range than there are.";
+    N0016 Finding Error "instruction on no engine" "Every instruction of a linked program sits on PE, Activation, Pool, DVE or SP. DMA, Unassigned and ALL are not valid engines of a stream.";
+    N0017 Unsupported Error "branch too far" "The distance between a branch and its target does not fit.";
+    N0018 Unsupported Error "too many variables" "Variables are numbered with 24 bits.";
+    N0019 Finding Warning "shared location resolved late" "An alias of a shared DRAM location did not carry the owner's address yet; the linker copied it. The pass that synchronises shared allocations should have run before.";
+    N0020 Unsupported Error "not linkable" "The program contains something linking does not handle: a structured loop, a call, several functions, or an instruction of an abstract kind. Lower it first.";
+    N0021 Finding Error "shared location at different addresses" "A shared DRAM location has one copy, so its address must be equal on all cores. The vendor's verifier has the family 1195 to 1197.";
+    N0022 Unsupported Error "out of registers" "An engine has 62 registers for programs; this one needs more at once.";
+    N0023 Finding Error "alias used by a compute engine" "Only transfers can reach the memory of another core. The operand must be moved first.";
+    N0024 Unsupported Error "accumulation depends on the path" "Whether a matmul overwrites PSUM or adds to it is decided by the order of writes and reads. Here the answer differs between executions of one instruction, or inside one destination, and one bundle cannot say both.";
+    N0025 Input Error "program is already linked" "Linking numbers barriers and allocates semaphores once; it cannot be repeated on its own result.";
+    N0026 Unsupported Error "copy cannot be split" "A transfer has more dimensions than its record holds, and source and destination cannot be cut into equal pieces that each fit.";
 
     // ---- E: encode ----
+    E0001 Unsupported Error "instruction has no encoding" "There is no record for this type of instruction, or not for this form of it. The message says which form.";
+    E0002 Unsupported Error "not on this generation" "The opcode exists on other generations only.";
+    E0003 Unsupported Error "pattern does not fit its descriptor" "A descriptor holds a fixed number of free dimensions after unit pairs are dropped and contiguous ones merged, strides of 16 bits signed and counts of 16 bits. The vendor says: Illegal ISA memory access dimension.";
+    E0004 Finding Error "bad address" "The address is misaligned for its dtype, outside the memory, or in a memory this operand cannot name.";
+    E0005 Unsupported Error "value has no wire code" "The operation, dtype or enum member has no code on the wire of this generation, or the number does not fit its field.";
+    E0006 Finding Error "swap needs exactly two cores" "The swap bundle names its peer by nothing but being the other core, so the LNC must have two. This is assertion 936 of the vendor's encoder.";
+    E0007 Finding Error "wait and update share one value" "A bundle has one 32-bit value for its wait and its update. Both need it here with different numbers; the wait must move to an event-semaphore record before it.";
+    E0008 Finding Error "too many semaphore commands" "A bundle carries one wait and one update, an event-semaphore record two waits and one update; semaphore numbers have 8 bits.";
+    E0009 Unsupported Error "address only known at run time" "The record has no field for this kind of run-time address.";
+    E0010 Finding Error "bundle breaks a rule of the machine" "A record was built or read that the machine's validator refuses. The message names the rule and the byte.";
+    E0011 Internal Error "bundle does not read back" "Before a record is written it is decoded again and compared with the instruction. They differ, which is a fault of Tandem.";
+    E0012 Finding Error "operand in the wrong memory" "The engine or the record cannot reach the memory of this operand. The vendor says for Pool: GPSIMD engine cannot access PSUM.";
+    E0013 Finding Warning "print has no record" "DevicePrint exists for simulation; in the bundles a NoOp stands in its place.";
+    E0014 Finding Note "non-authentic records" "No public source gives the layout of these records; ours is a choice on the known anchors. Tandem runs them, nothing claims that hardware would.";
+    // reading containers and records (exit 2)
+    E0101 Input Error "not a bundle container" "A container starts with the bytes TNDMBNDL and version 1.0.";
+    E0102 Input Error "container damaged" "A length, checksum or content id does not fit the bytes, or reserved bytes are not zero. The file was truncated or edited.";
+    E0103 Input Error "bad section table" "Sections are sorted, aligned to 64 bytes, adjacent, and of known kinds.";
+    E0104 Input Error "record cannot be read" "A 64-byte record is no instruction: unknown opcode, a byte outside its fields, a field out of range, or a group of records that is not complete.";
+    E0105 Input Error "table and record disagree" "A number stored in a table of the container differs from the one in the record it points at, or points at a record of another kind.";
+    E0106 Input Error "bad JSON in a section" "A table of the container is not canonical JSON of the expected shape.";
+    E0107 Input Error "container too large" "Sections have at most 2^32 bytes, streams at most 2^22 records, files at most 4096 sections.";
 
     // ---- C: static checks ----
-    C0101 Finding Error "swap without a partner" "A swap needs both cores: the k-th swap of a pipe on one core meets the k-th of that pipe on the other. Here one core has more of them, so it would wait for ever at the first that is left over.";
-    C0102 Finding Error "swap rank outside the LNC" "The ranks of an on-chip swap are core numbers of the LNC, 0 or 1.";
-    C0103 Finding Error "swap ranks are not paired" "When core i sends to core s, core s must receive from core i. The usual swap has both ranks equal to 1 - core on both cores.";
-    C0104 Finding Error "swap shapes differ" "The destination on the receiving core and the source on the sending core must have the same partitions and elements per partition.";
-    C0105 Finding Error "swap element types differ" "A swap moves bits. The destination on the receiving core and the source on the sending core must have one element type.";
-    C0201 Finding Error "collective disagrees between cores" "The k-th collective of a block on one core and the k-th on the other are two members of one operation: kind, operation, groups, pairs, dimension and operands must agree. If only one core has it, that core would wait for ever.";
-    C0202 Finding Error "collective sizes do not fit" "A gather makes its destination as many times larger as the group has members, a scatter as many times smaller; every other collective keeps the size.";
-    C0203 Finding Error "collective groups or pairs" "Ranks of groups and pairs must exist, must not repeat, and belong only to the kinds that use them. With ranks as cores they are the cores of the LNC.";
-    C0204 Finding Error "collective operation" "Collectives fold with add, max or min; no other operation has an implementation on the machine.";
-    C0301 Finding Error "core barrier without a partner" "Both cores must come to equally many core barriers. The core with more of them waits for ever at the first that is left over.";
-    C0302 Finding Error "core barrier lists differ" "The two sides of a core barrier must name the same cores.";
-    C0303 Finding Warning "core barrier names differ" "The two sides of a core barrier have different names. This compiler matches barriers by position and gives both the name of core 0; the vendor's compiler refuses such a program.";
-    C0401 Finding Error "meetings cross" "Each core waits at a meeting (a swap, a barrier, a collective) that the other reaches only later, so neither goes on: a deadlock. Bring the meetings into the same order on both cores.";
-    C0402 Finding Error "swaps of different pipes cross" "The cores execute swaps of different pipe ids in different orders. Swaps pair in order within a pipe, but the barriers around them meet in program order, so crossed pipes hang. The vendor's text would allow it.";
-    C0403 Finding Error "one core meets alone" "A block with a swap, barrier or collective exists on one core only; the other core never comes to meet it.";
-    C0501 Finding Error "output never written" "No instruction writes this output of the kernel, so its bytes would be whatever was in memory.";
-    C0601 Finding Error "missing core barrier" "Two cores touch the same bytes, at least one of them writes, and no core barrier, swap or completion token stands between the two accesses: the result depends on timing. Put a core barrier between them.";
-    C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares. What was compared is reported; the simulator's race check has no such limit.";
-    C1187 Finding Error "core barrier counts differ" "The cores of one LNC have different numbers of core barriers, so one of them would wait for ever. The vendor's compiler fails here with the code in the note.";
-    C1188 Finding Error "core barrier id" "The i-th core barrier of a core in program order has id i, so that equal ids meet. A pass that inserts a barrier numbers all of them anew.";
-    C1189 Finding Error "core barrier names differ between cores" "The i-th core barrier has one name on all cores, that of core 0. Names made from per-core counters drift apart; barriers of a pass are named from core 0.";
-    C1191 Finding Error "function missing on a core" "Every function of core 0 exists by name on the other cores.";
-    C1192 Finding Error "block counts differ" "A function has equally many blocks on all cores.";
-    C1193 Finding Error "function counts differ" "All cores of an LNC have equally many functions.";
-    C1194 Finding Error "block names differ" "The blocks of a function have the same names in the same order on all cores.";
-    C1195 Finding Error "shared location misplaced" "A shared location that another core owns must resolve to the owner's location by name and lie at the owner's address.";
-    C1196 Finding Error "shared addresses differ" "All cores must have shared tensors at the same set of DRAM addresses; the bytes exist once.";
-    C1197 Finding Error "shared location without an owner" "After the shared DRAM has been placed, every core but the owner names the owner of a shared internal location.";
-    C1198 Finding Error "GPSIMD swap counts differ" "The k-th GPSIMD swap of one core meets the k-th of the other, so both have equally many.";
-    C1199 Finding Error "shard id left over" "A module of one core must not mention the shard id any more: its value is that core's number.";
-    C1200 Finding Error "more than one shard id" "A function of a symbolic module uses one shard id for all its core-dependent values.";
-    C1201 Finding Error "core barrier on some cores only" "A core barrier of a symbolic module fires on no core or on all. One that fires on some would wait for ever.";
-    C1202 Finding Error "GPSIMD swaps on some cores only" "The number of GPSIMD swaps that fire must be the same on every core.";
-    C1203 Finding Error "module without a core" "Each module of a program for several cores knows which core it is for.";
 
     // ---- S: simulated faults ----
     S0001 Finding Error "bad address" "An operand leaves its memory location when the program runs: its static pattern does not fit, or a run-time offset moves it outside.";

@@ -12,31 +12,31 @@ use tandem_bir::{
 
 /// One core's part of a collective.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::passes) struct Member {
+pub(super) struct Member {
     /// Index of the module in the program.
-    pub(in crate::passes) module: usize,
+    pub(super) module: usize,
     /// Function.
-    pub(in crate::passes) func: FuncId,
+    pub(super) func: FuncId,
     /// Block.
-    pub(in crate::passes) block: BlockId,
+    pub(super) block: BlockId,
     /// Instruction.
-    pub(in crate::passes) inst: InstId,
+    pub(super) inst: InstId,
     /// Position in the block.
-    pub(in crate::passes) at: usize,
+    pub(super) at: usize,
 }
 
 /// Collectives of one block, over all cores.
 #[derive(Debug)]
-pub(in crate::passes) struct BlockGroups {
+pub(super) struct BlockGroups {
     /// Function name.
-    pub(in crate::passes) func: CompactString,
+    pub(super) func: CompactString,
     /// `groups[k][core]`.
-    pub(in crate::passes) groups: Vec<Vec<Member>>,
+    pub(super) groups: Vec<Vec<Member>>,
 }
 
 /// How `is_local` was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::passes) enum Locality {
+pub(super) enum Locality {
     Absent,
     Yes,
     No,
@@ -44,7 +44,7 @@ pub(in crate::passes) enum Locality {
 }
 
 /// Locality of a collective.
-pub(in crate::passes) fn locality(i: &Inst) -> Locality {
+pub(super) fn locality(i: &Inst) -> Locality {
     match i.attrs.get(Attr::IsLocal) {
         None => Locality::Absent,
         Some(AttrValue::Bool(b)) => {
@@ -71,7 +71,7 @@ type Key = (CompactString, CompactString);
 ///
 /// # Errors
 /// One diagnostic per group whose members are missing or disagree.
-pub(in crate::passes) fn group(
+pub(super) fn group(
     p: &Program,
     modules: std::ops::Range<usize>,
 ) -> Result<Vec<BlockGroups>, Vec<Diagnostic>> {

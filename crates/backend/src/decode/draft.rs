@@ -1,0 +1,414 @@
+//! Decoding of one group of row forms into an instruction over the physical memories.
+//!
+//! A record gives an operand piecemeal — address and dimensions here, dtype there, partitions in a byte of its own — so
+//! the rows first fill a [`Draft`], which is then assembled. What the wire cannot tell apart (dtypes of one code,
+//! attributes without a byte) comes from a [`super::patch::Patch`] of the container's record table.
+
+use crate::encode::addr::Addr4;
+use crate::encode::bundle::{Bundle, WireError, WireResult};
+use crate::encode::desc::{Geometry, OnChip, get_tensor, register_dynamic};
+use crate::encode::events;
+use crate::encode::forms::{Field, Form, Group, Implied, Kind, OutParts, Slot};
+use crate::encode::special;
+use crate::encode::tables::{alu_of_wire, dtype_of_wire, from_wire};
+use tandem_bir::ap::ApPairs;
+use tandem_bir::diag::codes;
+use tandem_bir::inst::{F32, SyncInfo};
+use tandem_bir::{
+    AccessPattern, AluOp, ApPair, Attr, AttrValue, Dtype, EngineAccumulationType, ImmValue, Immediate, Inst,
+    MemLocId, Opcode, Operand, RegAccess, RegId,
+};
+
+/// What decoding needs to know about the core.
+pub struct DecodeCtx<'a> {
+    /// Memories.
+    pub geo: Geometry,
+    /// Location of a variable number.
+    pub var_loc: &'a dyn Fn(u32) -> Option<MemLocId>,
+    /// Whole-location pattern of a variable number.
+    pub whole_var: &'a dyn Fn(u32) -> Option<AccessPattern>,
+}
+
+/// Kind of a drafted operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpKind {
+    /// Nothing known yet.
+    #[default]
+    Absent,
+    /// Memory.
+    Ap,
+    /// Immediate.
+    Imm,
+    /// Register.
+    Reg,
+    /// Complete.
+    Made,
+}
+
+/// A drafted operand.
+#[derive(Clone, Debug, Default)]
+pub struct DraftOperand {
+    /// Kind.
+    pub kind: OpKind,
+    /// Address word, immediate bits or register number.
+    pub word: u32,
+    /// Free pairs, outermost first.
+    pub free: ApPairs,
+    /// dtype.
+    pub dtype: Option<Dtype>,
+    /// Partitions; 0 when the record's channels count.
+    pub parts: u64,
+    /// The pattern's run-time address is into PSUM.
+    pub psum: bool,
+    /// The operand, when a special field made it.
+    pub made: Option<Operand>,
+}
+
+/// An instruction being decoded.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Opcode, attributes, sync info.
+    pub inst: Inst,
+    /// Inputs.
+    pub ins: [DraftOperand; 4],
+    /// Outputs.
+    pub out: [DraftOperand; 2],
+    /// Number of outputs of the group.
+    pub outs: u8,
+    /// Branch displacement in records.
+    pub displacement: i64,
+    /// Channels of the first record that has the byte.
+    channels: u64,
+    out_parts: OutParts,
+    imm: Dtype,
+}
+
+impl Draft {
+    fn new(g: &Group) -> Draft {
+        Draft {
+            inst: Inst::new("", g.opcode),
+            ins: Default::default(),
+            out: Default::default(),
+            outs: g.outs,
+            displacement: 0,
+            channels: 0,
+            out_parts: OutParts::Channels,
+            imm: Dtype::Float32,
+        }
+    }
+    /// dtype of immediates that say none.
+    pub fn imm_dtype(&self) -> Dtype {
+        self.imm
+    }
+    /// Partitions an operand gets when nothing patches it.
+    pub fn natural_parts(&self, s: Slot) -> u64 {
+        let (o, out) = match s {
+            Slot::In(i) => (self.ins.get(i as usize), false),
+            Slot::Out(i) => (self.out.get(i as usize), true),
+        };
+        match o {
+            Some(o) if o.parts > 0 => o.parts,
+            _ => self.default_parts(out),
+        }
+    }
+    fn default_parts(&self, out: bool) -> u64 {
+        match (out, self.out_parts) {
+            (true, OutParts::One) => 1,
+            (true, OutParts::Columns) => self.ins[1].free.iter().map(|p| p.num).product(),
+            (_, OutParts::Channels | OutParts::One | OutParts::Columns) => self.channels.max(1),
+        }
+    }
+    /// The operand of a slot.
+    pub fn slot(&mut self, s: Slot) -> &mut DraftOperand {
+        match s {
+            Slot::In(i) => &mut self.ins[(i as usize).min(3)],
+            Slot::Out(i) => &mut self.out[(i as usize).min(1)],
+        }
+    }
+}
+
+fn refuse(m: impl Into<String>) -> WireError {
+    WireError::new(codes::E0104, m)
+}
+
+fn get_field(b: &Bundle, f: &Field, d: &mut Draft, ctx: &DecodeCtx<'_>) -> WireResult<()> {
+    let arch = ctx.geo.arch;
+    let v = b.get(f.off, f.width.min(8));
+    match f.kind {
+        Kind::Const(c) => {
+            if v != c {
+                return Err(refuse(format!("{} at {:#04x} is {v:#x}, not {c:#x}", f.name, f.off)));
+            }
+        }
+        Kind::Tensor(s, rank, _) => {
+            let (word, free) = get_tensor(b, f.off, rank)?;
+            let o = d.slot(s);
+            o.kind = OpKind::Ap;
+            o.word = word;
+            o.free = free;
+        }
+        Kind::Pointer(s) => {
+            let o = d.slot(s);
+            o.kind = OpKind::Ap;
+            o.word = v as u32;
+        }
+        Kind::Dtype(s) => d.slot(s).dtype = Some(dtype_of_wire(v as u8, arch)?),
+        Kind::DtypeLow(s) => d.slot(s).dtype = Some(dtype_of_wire(v as u8 & 15, arch)?),
+        Kind::DtypeHigh(s) => d.slot(s).dtype = Some(dtype_of_wire(v as u8 >> 4, arch)?),
+        Kind::Channels(s) | Kind::Channels32(s) => {
+            if !(1..=128).contains(&v) {
+                return Err(refuse(format!("{v} partitions at {:#04x} are not in 1..=128", f.off)));
+            }
+            d.slot(s).parts = v;
+            d.channels = v;
+        }
+        Kind::Elems(_) | Kind::Part => {}
+        Kind::Alu(a) => d.inst.set(a, alu_of_wire(v as u8, arch)?),
+        Kind::Enum(a, table) => {
+            let o = from_wire(table, v as u8)
+                .ok_or_else(|| refuse(format!("{} at {:#04x} has no member {v}", f.name, f.off)))?;
+            d.inst.set(a, AttrValue::Enum(o));
+        }
+        Kind::Int(a) => {
+            let v = if f.width < 4 { v as i64 } else { b.get_i(f.off, f.width) };
+            // an attribute of float type kept as a number (range selects) is written by an F32 row
+            d.inst.set(a, v);
+        }
+        Kind::F32(a) => d.inst.set(a, AttrValue::F32(F32(f32::from_bits(v as u32)))),
+        Kind::Flag(a, bit) => {
+            if v >> bit & 1 == 1 {
+                d.inst.set(a, true);
+            } else if d.inst.spec().attr(a).is_some_and(|s| s.default_value().is_none()) {
+                d.inst.set(a, false);
+            }
+        }
+        Kind::ImmSource(s) => set_source(d, s, v, [OpKind::Imm, OpKind::Ap, OpKind::Reg], f)?,
+        Kind::BiasSource(s) => set_source(d, s, v, [OpKind::Ap, OpKind::Imm, OpKind::Reg], f)?,
+        Kind::ImmValue(s) => {
+            let o = d.slot(s);
+            if o.kind == OpKind::Absent {
+                o.kind = OpKind::Imm;
+            }
+            o.word = v as u32;
+        }
+        Kind::Register(s) => {
+            let o = d.slot(s);
+            o.kind = OpKind::Reg;
+            o.word = v as u32;
+        }
+        Kind::Special(s) => special::get(b, f, s, d, ctx)?,
+    }
+    Ok(())
+}
+
+fn set_source(d: &mut Draft, s: Slot, v: u64, kinds: [OpKind; 3], f: &Field) -> WireResult<()> {
+    let kind = kinds
+        .get(v as usize)
+        .copied()
+        .ok_or_else(|| refuse(format!("{} at {:#04x} is {v}", f.name, f.off)))?;
+    d.slot(s).kind = kind;
+    Ok(())
+}
+
+/// Reserved bytes of a record must be zero.
+///
+/// # Errors
+/// E0104 naming the byte.
+pub fn check_reserved(b: &Bundle, form: &Form) -> WireResult<()> {
+    let mut used: u64 = 0xFFF;
+    for f in form.fields {
+        let n = u32::from(f.width.min(64));
+        let mask = if n >= 64 { u64::MAX } else { (1u64 << n) - 1 };
+        used |= mask << f.off;
+    }
+    for (i, v) in b.0.iter().enumerate() {
+        if *v != 0 && used >> i & 1 == 0 {
+            return Err(refuse(format!("reserved byte {i:#04x} is {v:#04x}, not 0")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a flag byte has bits no row names.
+fn check_flag_bits(b: &Bundle, form: &Form) -> WireResult<()> {
+    for f in form.fields {
+        if let Kind::Flag(..) = f.kind {
+            let allowed = form
+                .fields
+                .iter()
+                .filter(|g| g.off == f.off)
+                .fold(0u8, |a, g| if let Kind::Flag(_, bit) = g.kind { a | 1 << bit } else { 0xFF });
+            if b.byte(f.off) & !allowed != 0 {
+                return Err(refuse(format!("byte {:#04x} has bits without a meaning", f.off)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Decodes the records of a group.
+///
+/// # Errors
+/// E0104 for bytes that are no instruction.
+pub fn decode_group(records: &[Bundle], g: &Group, ctx: &DecodeCtx<'_>) -> WireResult<Draft> {
+    let mut d = Draft::new(g);
+    for (form, b) in g.forms.iter().zip(records) {
+        check_reserved(b, form)?;
+        check_flag_bits(b, form)?;
+        d.out_parts = form.out_parts;
+        d.imm = form.imm;
+        for f in form.fields {
+            get_field(b, f, &mut d, ctx)?;
+        }
+    }
+    for (a, v) in g.implied {
+        match v {
+            Implied::Bool(v) => d.inst.set(*a, *v),
+            Implied::Ordinal(o) => d.inst.set(*a, AttrValue::Enum(*o)),
+        }
+    }
+    finish_attrs(&mut d);
+    let sync = sync_of_records(records, g.opcode)?;
+    if sync != SyncInfo::default() {
+        d.inst.more_mut().sync = Some(sync);
+    }
+    Ok(d)
+}
+
+fn sync_of_records(records: &[Bundle], opcode: Opcode) -> WireResult<SyncInfo> {
+    match records {
+        [] => Ok(SyncInfo::default()),
+        [b] if opcode == Opcode::EventSemaphore => events::get_extended(b),
+        [b] => events::get(b),
+        [first, .., last] => {
+            let mut s = events::get(first)?;
+            s.on_update = events::get(last)?.on_update;
+            Ok(s)
+        }
+    }
+}
+
+/// Attributes that follow from others.
+fn finish_attrs(d: &mut Draft) {
+    if d.inst.opcode == Opcode::TensorScalarPtr
+        && !d.inst.get_bool(Attr::IsScalarTensorTensor)
+        && d.ins[1..].iter().any(|o| o.kind == OpKind::Ap)
+    {
+        d.inst.set(Attr::IsTensorScalarAddr, true);
+    }
+}
+
+/// The optional trailing operand is there, by the values of the other fields.
+fn present(d: &Draft, i: usize) -> bool {
+    let o = &d.ins[i];
+    match o.kind {
+        OpKind::Absent => false,
+        OpKind::Ap | OpKind::Reg | OpKind::Made => true,
+        OpKind::Imm => match (d.inst.opcode, i) {
+            (Opcode::TensorScalarPtr, 2) if d.outs > 1 => loads(d, Attr::Acc),
+            (Opcode::TensorScalarPtr, 2) => {
+                d.inst.get_bool(Attr::IsScalarTensorTensor)
+                    || d.inst.get_enum::<AluOp>(Attr::Op1) != Some(AluOp::Bypass)
+            }
+            (Opcode::TensorScalarCache, 2) => loads(d, Attr::Acc),
+            (Opcode::Exponential, 2) => loads(d, Attr::ReduceCmd),
+            _ => true,
+        },
+    }
+}
+
+fn loads(d: &Draft, a: Attr) -> bool {
+    d.inst.get_enum::<EngineAccumulationType>(a) == Some(EngineAccumulationType::LoadAccumulate)
+}
+
+/// Number of inputs the draft has by its own rules.
+pub fn natural_ins(d: &Draft) -> usize {
+    let mut n = 0;
+    while n < 4 && present(d, n) {
+        n += 1;
+    }
+    n
+}
+
+/// Assembles the instruction with `ins` inputs.
+///
+/// # Errors
+/// E0104 for addresses in no memory and the like.
+pub fn assemble(mut d: Draft, ins: usize, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
+    let (in_parts, out_parts) = (d.default_parts(false), d.default_parts(true));
+    let mut list = Vec::with_capacity(ins);
+    for o in d.ins.iter().take(ins) {
+        list.push(make(o, in_parts, d.imm, ctx)?);
+    }
+    let mut outs = Vec::with_capacity(d.outs as usize);
+    for o in d.out.iter().take(d.outs as usize) {
+        outs.push(make(o, out_parts, d.imm, ctx)?);
+    }
+    d.inst.ins = list;
+    d.inst.outs = outs;
+    Ok((d.inst, d.displacement))
+}
+
+fn make(o: &DraftOperand, parts: u64, imm: Dtype, ctx: &DecodeCtx<'_>) -> WireResult<Operand> {
+    match o.kind {
+        OpKind::Absent => Err(refuse("an operand is missing")),
+        OpKind::Made => o.made.clone().ok_or_else(|| refuse("an operand is missing")),
+        OpKind::Imm => {
+            let dtype = o.dtype.unwrap_or(imm);
+            let value = if dtype.is_int() {
+                match dtype {
+                    Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 | Dtype::Uint64 => {
+                        ImmValue::Int(i64::from(o.word))
+                    }
+                    _ => ImmValue::Int(i64::from(o.word as i32)),
+                }
+            } else {
+                ImmValue::Float(F32(f32::from_bits(o.word)))
+            };
+            Ok(Operand::Imm(Immediate { dtype, value }))
+        }
+        OpKind::Reg => {
+            if o.word >= u32::from(crate::encode::addr::MAX_REGISTERS) {
+                return Err(refuse(format!("register {} does not exist", o.word)));
+            }
+            Ok(Operand::Reg(RegAccess {
+                reg: RegId::from_u32(o.word),
+                dtype: o.dtype.unwrap_or(Dtype::Uint32),
+            }))
+        }
+        OpKind::Ap => {
+            let dtype = o.dtype.unwrap_or(Dtype::Float32);
+            let size = dtype.bytes();
+            let parts = if o.parts > 0 { o.parts } else { parts };
+            let (mem, offset, dynamic) = match Addr4::from_wire(o.word)? {
+                Addr4::Sbuf { partition, byte } => (OnChip::Sbuf, Some((partition, byte)), None),
+                Addr4::Psum { partition, byte } => (OnChip::Psum, Some((partition, byte)), None),
+                Addr4::Register(r) => {
+                    let mem = if o.psum { OnChip::Psum } else { OnChip::Sbuf };
+                    let dynamic = register_dynamic(RegId::from_u32(u32::from(r)), dtype, mem, &ctx.geo);
+                    (mem, None, Some(Box::new(dynamic)))
+                }
+            };
+            let pitch = (ctx.geo.pitch(mem) / size) as i64;
+            let offset = match offset {
+                None => 0,
+                Some((partition, byte)) => {
+                    if u64::from(byte) % size != 0 || u64::from(byte) >= ctx.geo.pitch(mem) {
+                        return Err(refuse(format!(
+                            "byte {byte:#x} is no place for elements of {size} bytes"
+                        )));
+                    }
+                    i64::from(partition) * pitch + i64::from(byte) / size as i64
+                }
+            };
+            let mut pairs = ApPairs::new();
+            pairs.push(ApPair::new(pitch, parts));
+            if o.free.is_empty() {
+                pairs.push(ApPair::new(1, 1));
+            } else {
+                pairs.extend(o.free.iter().copied());
+            }
+            Ok(Operand::Ap(AccessPattern { loc: ctx.geo.loc(mem), dtype, offset, pairs, dynamic }))
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! From records back to instructions over the physical memories, and to text.
+
+pub mod draft;
+pub mod patch;
+mod pieces;
+
+pub use pieces::{Index, Piece, pieces};

@@ -1,0 +1,172 @@
+//! What the bytes of a record mean: fields, forms (one record), groups (the records of one instruction).
+//!
+//! A [`Form`] is a list of [`Field`] rows; encoder, decoder, disassembler and the check of reserved bytes are loops over
+//! them. Bytes that no row of a form names must be zero. The rows are in [`super::rows`].
+
+use super::desc::Walk;
+use super::tables::CodeRow;
+use tandem_bir::{Attr, Dtype, Opcode};
+
+/// An operand position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Input.
+    In(u8),
+    /// Output.
+    Out(u8),
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A fixed number.
+    Const(u64),
+    /// Descriptor of `rank` free dimensions.
+    Tensor(Slot, u8, Walk),
+    /// Address word alone; the operand is one element per partition.
+    Pointer(Slot),
+    /// Wire dtype.
+    Dtype(Slot),
+    /// Wire dtype in the low four bits.
+    DtypeLow(Slot),
+    /// Wire dtype in the high four bits.
+    DtypeHigh(Slot),
+    /// Partitions of an operand; the count of every operand of the record that says nothing else.
+    Channels(Slot),
+    /// Partitions rounded up to 32.
+    Channels32(Slot),
+    /// Elements per partition, derived; cut to the field's width.
+    Elems(Slot),
+    /// ALU operation.
+    Alu(Attr),
+    /// Member of a closed set through a code table.
+    Enum(Attr, &'static [CodeRow]),
+    /// Signed integer.
+    Int(Attr),
+    /// Bits of a 32-bit float.
+    F32(Attr),
+    /// One bit.
+    Flag(Attr, u8),
+    /// A scalar operand's source: 0 immediate, 1 pointer, 2 register (IMM_SRC).
+    ImmSource(Slot),
+    /// The same with the Activation bias's codes: 0 pointer, 1 immediate, 2 register.
+    BiasSource(Slot),
+    /// A scalar operand's value: immediate bits, address word, or register number.
+    ImmValue(Slot),
+    /// Register number.
+    Register(Slot),
+    /// Bytes of another row of the form.
+    Part,
+    /// Something with code of its own.
+    Special(Special),
+}
+
+/// Fields with code of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// f32 1/N of an average pool over the two innermost dimensions, else 1.
+    PoolScale,
+    /// f32 1/N of a cross-lane average, else 0.
+    CrossScale,
+    /// Activation scale: pointer or immediate at two places.
+    ActScale,
+    /// Activation alpha at +0x2C with its source at +0x0C.
+    ActAlpha,
+    /// Base, steps and counts of an Iota pattern at +0x10.
+    IotaPattern,
+    /// Three pairs of an affine select's pattern.
+    SelectPattern,
+    /// 32-byte lane map.
+    LaneMap,
+    /// Branch displacement in records.
+    Target,
+    /// Second operand of a branch: immediate or register.
+    BranchRight,
+    /// Second operand of a register operation.
+    AluRight,
+    /// Source of a register move.
+    MoveSource,
+    /// Semaphore list.
+    SemaphoreGroup,
+    /// Variable number of a completion token.
+    TokenVar,
+    /// Scalar in memory of a register load or store.
+    ScalarAddress(Slot),
+    /// Matmul accumulation flags.
+    MatmulFlags,
+    /// PE row and column groups.
+    PeGroups,
+    /// Transposition mark of the stationary load.
+    PeTranspose,
+    /// dtype word of a PE record (fp32r sets a second byte).
+    PeDtype(Slot),
+    /// Index address of an indirect copy, with the indirect marker.
+    IndexAddress,
+    /// Contiguous source of an indirect copy.
+    GatherSource,
+    /// Elements per index.
+    PerIndex,
+    /// Byte +0x2E of PE records, 0x10 on NC-v2.
+    PeMark,
+}
+
+/// A named piece of a record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// First byte.
+    pub off: u8,
+    /// Bytes.
+    pub width: u8,
+    /// Name, for the disassembler.
+    pub name: &'static str,
+    /// Meaning.
+    pub kind: Kind,
+}
+
+/// Partitions of outputs that no field gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutParts {
+    /// Those of the record's channels field.
+    Channels,
+    /// One.
+    One,
+    /// The stationary operand's elements per partition.
+    Columns,
+}
+
+/// Layout of one record.
+#[derive(Debug)]
+pub struct Form {
+    /// Opcode byte.
+    pub byte: u8,
+    /// The layout is documented; false when it is our choice on the documented anchors.
+    pub authentic: bool,
+    /// Partitions of outputs.
+    pub out_parts: OutParts,
+    /// dtype of immediates that the record does not name.
+    pub imm: Dtype,
+    /// Fields in byte order of their purpose.
+    pub fields: &'static [Field],
+}
+
+/// The records of one instruction.
+#[derive(Debug)]
+pub struct Group {
+    /// Type of the instruction.
+    pub opcode: Opcode,
+    /// Records in stream order.
+    pub forms: &'static [&'static Form],
+    /// Outputs of the instruction.
+    pub outs: u8,
+    /// Attribute that the choice of the group stands for, with its value.
+    pub implied: &'static [(Attr, Implied)],
+}
+
+/// Value of an attribute that an opcode implies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Implied {
+    /// Boolean.
+    Bool(bool),
+    /// Ordinal of an enum.
+    Ordinal(u16),
+}

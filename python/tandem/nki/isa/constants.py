@@ -1,3 +1,0 @@
-"""Enumerations of `nki.isa`."""
-
-from ..._enums import *  # noqa: F403
