@@ -141,8 +141,9 @@ pub(crate) fn erfc64(z: f64) -> f64 {
         -3.21710003977741e-11,
         -1.76948675789985e-11,
     ];
-    let z = if z > 10.6 { 10.6 } else { z };
-    let q = 1.0 / (4.0 + z);
+    // Beyond 10.6 the polynomial is held; the exponential alone makes the result vanish in fp32.
+    let c = if z > 10.6 { 10.6 } else { z };
+    let q = 1.0 / (4.0 + c);
     let u = 11.018867924528301 * q - 1.7547169811320755;
     poly(&C, u) * (4.0 * q) * exp64(-(z * z))
 }
