@@ -29,6 +29,10 @@ impl Names {
         }
         n
     }
+    /// Names of all instructions of some modules.
+    pub fn taken(modules: &[Module]) -> FxHashSet<CompactString> {
+        Names::of(modules).insts
+    }
     /// An instruction name nobody has: `base`, else `base.1`, `base.2`, …
     pub fn inst(&mut self, base: &str) -> CompactString {
         fresh(&mut self.insts, base)
@@ -213,4 +217,78 @@ impl LocIndex {
     pub fn add(&mut self, func: &str, name: &str, loc: MemLocId) {
         self.by_name.entry((CompactString::from(func), CompactString::from(name))).or_insert(loc);
     }
+}
+
+/// Removes instructions from the blocks of a module. Whoever depended on one depends on what it depended on.
+pub fn remove_insts(m: &mut Module, gone: &FxHashSet<InstId>) {
+    if gone.is_empty() {
+        return;
+    }
+    // producers that survive, per removed instruction; chains of removed ones are followed
+    let mut through: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
+    for &start in m.walk().iter().map(|(_, _, i)| i).filter(|i| gone.contains(i)) {
+        let (mut seen, mut stack, mut out) = (FxHashSet::default(), vec![start], Vec::new());
+        while let Some(i) = stack.pop() {
+            for d in &m.insts[i].deps {
+                if !seen.insert(d.inst) {
+                    continue;
+                }
+                if gone.contains(&d.inst) {
+                    stack.push(d.inst);
+                } else {
+                    out.push(d.inst);
+                }
+            }
+        }
+        through.insert(start, out);
+    }
+    for b in m.blocks.keys().collect::<Vec<_>>() {
+        m.blocks[b].insts.retain(|i| !gone.contains(i));
+    }
+    for (_, _, id) in m.walk() {
+        if m.insts[id].deps.iter().any(|d| gone.contains(&d.inst)) {
+            for d in std::mem::take(&mut m.insts[id].deps) {
+                match through.get(&d.inst) {
+                    Some(list) => {
+                        for &p in list {
+                            m.insts[id].add_dep(id, p, EdgeKind::Ordered);
+                        }
+                    }
+                    None => m.insts[id].add_dep(id, d.inst, d.kind),
+                }
+            }
+        }
+        if let Some(more) = &mut m.insts[id].more {
+            more.loop_carried.retain(|d| !gone.contains(&d.inst));
+        }
+    }
+}
+
+/// Subgraphs of a program as ranges of modules, core by core.
+pub fn subgraphs(p: &Program) -> Vec<std::ops::Range<usize>> {
+    let n = p.lnc_size.max(1) as usize;
+    (0..p.modules.len() / n).map(|g| g * n..(g + 1) * n).collect()
+}
+
+/// Block of the function's list that an instruction of any depth belongs to, and its position there: the position of the
+/// outermost region owner for nested ones.
+pub fn positions(m: &Module, func: tandem_bir::FuncId) -> Vec<(usize, usize, InstId)> {
+    let mut out = Vec::new();
+    for (bi, &b) in m.funcs[func].blocks.iter().enumerate() {
+        for (at, &top) in m.blocks[b].insts.iter().enumerate() {
+            out.push((bi, at, top));
+            let mut stack: Vec<BlockId> = m.insts[top].regions().to_vec();
+            let mut seen: FxHashSet<BlockId> = FxHashSet::default();
+            while let Some(r) = stack.pop() {
+                if !seen.insert(r) {
+                    continue;
+                }
+                for &i in m.blocks.get(r).map_or(&[][..], |b| &b.insts) {
+                    out.push((bi, at, i));
+                    stack.extend(m.insts[i].regions());
+                }
+            }
+        }
+    }
+    out
 }

@@ -8,7 +8,9 @@
 //!
 //! Not here: linking, encoding (later levels) and the verifier (`tandem_bir`).
 
+pub mod decode;
 pub mod edit;
+pub mod encode;
 pub mod explain;
 pub mod pass;
 pub mod passes;
@@ -21,5 +23,3 @@ pub use pass::{
     Transport,
 };
 pub use pipeline::{Pipeline, lower, lower_with, prepare, prepare_with};
-pub mod decode;
-pub mod encode;

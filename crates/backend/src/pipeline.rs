@@ -6,8 +6,12 @@
 use crate::pass::{Fact, Hooks, NoHooks, Pass, PassCtx, PassInfo, PassOptions, PassOutcome};
 use crate::passes::{
     allocate::Allocate, anti_dependency::AntiDependency, assign_engines::AssignEngines,
-    build_deps::BuildDeps, local_allreduce::MarkLocalAllReduce,
-    lower_local_collectives::LowerLocalCollectives,
+    build_deps::BuildDeps, dead_code_elim::DeadCodeElim, expand_replication::ExpandReplication,
+    extend_shared_lifetimes::ExtendSharedLifetimes, insert_ptcom::InsertPtcom, lnc_splitter::LncSplitter,
+    local_allreduce::MarkLocalAllReduce, localize_shared_memory::LocalizeSharedMemory,
+    lower_control::LowerControl, lower_local_collectives::LowerLocalCollectives,
+    shared_dram_alloc::SharedDramAlloc, sync_before_global_cc::SyncBeforeGlobalCc,
+    sync_shared_allocations::SyncSharedAllocations,
 };
 use std::time::Instant;
 use tandem_bir::diag::{Diagnostic, codes};
@@ -45,19 +49,34 @@ const fn slot(label: &'static str, pass: &'static dyn Pass, when: When) -> Slot 
     Slot { label, pass, when }
 }
 
-/// Level `bir`: default engines, local AllReduce, on-chip addresses.
+/// Level `bir`: one module per core, default engines, local AllReduce, on-chip addresses.
 pub static TO_BIR: &[Slot] = &[
+    slot("expand-replication", &ExpandReplication, When::Always),
+    slot("lnc-splitter", &LncSplitter, When::Always),
     slot("assign-engines", &AssignEngines, When::Always),
     slot("mark-local-allreduce", &MarkLocalAllReduce, When::Always),
     slot("allocate", &Allocate, When::Always),
 ];
 
-/// Level `lowered`, both placements (the specification, file 05 §11.3).
+/// Level `lowered`, both placements (the specification, file 05 §11.3). Slots of placement P carry its position numbers of
+/// file 05 §11.2; the second slot of `lower-local-collectives` is always there and finds nothing after the first.
 pub static TO_LOWERED: &[Slot] = &[
+    slot("dead-code-elim", &DeadCodeElim, When::Always),
+    slot("localize-shared-memory", &LocalizeSharedMemory, When::Always),
     slot("build-deps", &BuildDeps, When::Always),
     slot("lower-local-collectives@80", &LowerLocalCollectives, When::P),
+    slot("extend-shared-lifetimes@81", &ExtendSharedLifetimes, When::P),
+    slot("shared-dram-alloc@82", &SharedDramAlloc, When::P),
+    slot("sync-shared-allocations@83", &SyncSharedAllocations, When::P),
+    slot("insert-ptcom-flat@95", &InsertPtcom, When::P),
     slot("lower-local-collectives", &LowerLocalCollectives, When::Always),
+    slot("insert-ptcom-flat", &InsertPtcom, When::Q),
+    slot("extend-shared-lifetimes", &ExtendSharedLifetimes, When::Q),
+    slot("sync-before-global-cc", &SyncBeforeGlobalCc, When::Always),
+    slot("shared-dram-alloc", &SharedDramAlloc, When::Q),
+    slot("sync-shared-allocations", &SyncSharedAllocations, When::Q),
     slot("allocate-temporaries", &Allocate, When::Always),
+    slot("lower-control", &LowerControl, When::Always),
     slot("anti-dependency-post-shared-dram", &AntiDependency, When::Always),
 ];
 

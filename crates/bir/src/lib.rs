@@ -25,6 +25,7 @@ pub mod enums;
 pub mod expr;
 pub mod ids;
 pub mod inst;
+pub mod json;
 pub mod memloc;
 pub mod module;
 pub mod resolve;

@@ -4,7 +4,9 @@
 //! names are unambiguous, and what a name means seen from a place. It models nothing else.
 
 use crate::ids::{BlockId, FuncId, InstId, MemLocId, RegId, SetId};
+use crate::inst::{Operand, OperandList};
 use crate::module::{Module, Storage};
+use compact_str::CompactString;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
@@ -173,5 +175,61 @@ impl<'m> NameIndex<'m> {
             Some(f) => InstRef::Qualified(&f.name, &self.module.blocks[block].name, &inst.name),
             None => InstRef::Dangling,
         }
+    }
+}
+
+/// Storage names of one function, while it is being read.
+#[derive(Default)]
+pub(crate) struct FuncNames {
+    /// The function.
+    pub(crate) name: CompactString,
+    /// Sets.
+    pub(crate) sets: FxHashMap<CompactString, SetId>,
+    /// Locations; the flag says that several sets have one of this name.
+    pub(crate) locs: FxHashMap<CompactString, (MemLocId, bool)>,
+    /// Registers.
+    pub(crate) regs: FxHashMap<CompactString, RegId>,
+}
+
+impl FuncNames {
+    /// Adds a location.
+    pub(crate) fn add_loc(&mut self, name: CompactString, loc: MemLocId) {
+        self.locs.entry(name).and_modify(|e| e.1 = true).or_insert((loc, false));
+    }
+    /// A location by name; the set is needed where the name alone is ambiguous.
+    pub(crate) fn loc(&self, m: &Module, name: &str, set: Option<&str>) -> Result<MemLocId, &'static str> {
+        if let Some((l, ambiguous)) = self.locs.get(name) {
+            let Some(set) = set else {
+                return if *ambiguous {
+                    Err("several sets have a location of this name; the set must be named too")
+                } else {
+                    Ok(*l)
+                };
+            };
+            let owner = m.memlocs.get(*l).and_then(|l| m.sets.get(l.set));
+            if owner.is_some_and(|s| s.name == set) {
+                return Ok(*l);
+            }
+            let found = self.sets.get(set).and_then(|s| m.sets.get(*s)).and_then(|s| {
+                s.locs.iter().copied().find(|l| m.memlocs.get(*l).is_some_and(|l| l.name == name))
+            });
+            return found.ok_or("no location of this name in this set");
+        }
+        Err("no location of this name")
+    }
+}
+
+/// An operand by its place.
+pub(crate) fn operand_mut(
+    m: &mut Module,
+    inst: InstId,
+    list: OperandList,
+    index: usize,
+) -> Option<&mut Operand> {
+    let inst = m.insts.get_mut(inst)?;
+    match list {
+        OperandList::Ins => inst.ins.get_mut(index),
+        OperandList::Outs => inst.outs.get_mut(index),
+        OperandList::Indirection => inst.more.as_mut()?.indirection_ins.get_mut(index),
     }
 }

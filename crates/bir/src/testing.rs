@@ -275,7 +275,7 @@ impl Gen {
             shape: (0..self.below(4)).map(|_| self.below(1 << 40)).collect(),
             partition_dim: self.below(2) as u32,
             locs: Vec::new(),
-            file: if self.chance(5) { Some(self.text()) } else { None },
+            file: if self.chance(5) { Some(format_compact!("f{}.npy", self.text())) } else { None },
             no_spill: self.chance(5),
             volatile: self.chance(5),
             is_virtual: self.chance(5),

@@ -2,22 +2,37 @@
 
 use proptest::prelude::*;
 use tandem_bir::canon::canonical;
+use tandem_bir::diag::{Diagnostic, LocTable};
 use tandem_bir::testing;
 use tandem_bir::text::{Constants, ParseOptions, PrintOptions, parse, parse_with, print, print_with};
+use tandem_bir::{Program, json};
 
-fn cases() -> u32 {
-    if cfg!(debug_assertions) { 400 } else { 10_000 }
+fn config(release: u32) -> ProptestConfig {
+    let cases = if cfg!(debug_assertions) { 200 } else { release };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-fn render(errors: &[tandem_bir::diag::Diagnostic]) -> String {
+fn render(errors: &[Diagnostic]) -> String {
     errors
         .iter()
         .map(|d| tandem_bir::diag::render::text(d, tandem_bir::diag::render::Style::Plain, &|_, _| None))
         .collect()
 }
 
+/// One document with everything in it, and back.
+fn write(p: &Program) -> Vec<u8> {
+    let mut out = Vec::new();
+    json::write_program(p, Constants::Inline, &mut out).expect("writing to memory");
+    out
+}
+fn read(bytes: &[u8]) -> Result<Program, Vec<Diagnostic>> {
+    let mut locs = LocTable::default();
+    let parts = json::read(bytes, "x.json", &mut locs)?;
+    json::assemble(parts, locs)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(config(10_000))]
 
     #[test]
     fn text_gives_the_program_back(p in testing::program()) {
@@ -25,6 +40,48 @@ proptest! {
         let back = parse(&text).map_err(|e| TestCaseError::fail(format!("{}\n{text}", render(&e))))?;
         prop_assert_eq!(&back, &p, "{}", text);
         prop_assert_eq!(print_with(&back, PrintOptions { constants: Constants::Inline }), text);
+    }
+
+    #[test]
+    fn json_gives_the_program_back(p in testing::program()) {
+        let bytes = write(&p);
+        let text = String::from_utf8_lossy(&bytes);
+        prop_assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "not JSON: {}", text);
+        let back = read(&bytes).map_err(|e| TestCaseError::fail(format!("{}\n{text}", render(&e))))?;
+        prop_assert_eq!(print(&back), print(&p));
+        prop_assert_eq!(&back, &p, "{}", text);
+        prop_assert_eq!(write(&back), bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(1_000))]
+
+    #[test]
+    fn json_layout_is_the_one_of_serde_json(p in testing::program()) {
+        // An independent writer of sorted keys and two spaces; only the spelling of floats differs between the two.
+        let bytes = write(&p);
+        let value: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        let pretty = serde_json::to_string_pretty(&value).expect("JSON");
+        let text = String::from_utf8(bytes).expect("UTF-8");
+        prop_assert_eq!(text.lines().count(), pretty.lines().count());
+        for (ours, theirs) in text.lines().zip(pretty.lines()) {
+            let value = |l: &str| l.trim().trim_end_matches(',').rsplit(": ").next().and_then(|v| v.parse::<f64>().ok());
+            if value(ours).is_none() || value(theirs).is_none() {
+                prop_assert_eq!(ours, theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn mutilated_json_is_refused_or_read_but_never_panics(
+        p in testing::program(), at in any::<prop::sample::Index>(), with in "[\\[\\]{}\",:0-9a-z-]{0,3}", cut in 0usize..6,
+    ) {
+        let mut bytes = write(&p);
+        let i = at.index(bytes.len());
+        let j = (i + cut).min(bytes.len());
+        bytes.splice(i..j, with.bytes());
+        let _ = read(&bytes);
     }
 
     #[test]

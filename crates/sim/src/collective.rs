@@ -5,8 +5,10 @@
 //! fp32 otherwise. The fold of a *local* kind 1 or 2 is the one of decision D22 ([`fold_local`]); a collective that is kept
 //! uses the collective reducer ([`fold_kept`]), which differs only in what a NaN in the accumulator does.
 
+use crate::exec::dma::{fold_max, fold_min};
 use crate::memory::View;
 use crate::num::convert::{Rules, from_f32, lanes, to_f32};
+use crate::num::round::canonical;
 use crate::numeric_profile::{Kind8, NumericProfile};
 use smallvec::SmallVec;
 use tandem_bir::diag::{Code, codes};
@@ -320,9 +322,9 @@ type Fold = fn(AluOp, f32, f32) -> Option<f32>;
 /// Fold step of a local collective (decision D22): max and min ignore NaN and keep the accumulator on a tie.
 pub fn fold_local(op: AluOp, acc: f32, x: f32) -> Option<f32> {
     match op {
-        AluOp::Add => Some(acc + x),
-        AluOp::Max => Some(if acc.is_nan() || x > acc { x } else { acc }),
-        AluOp::Min => Some(if acc.is_nan() || x < acc { x } else { acc }),
+        AluOp::Add => Some(canonical(acc + x)),
+        AluOp::Max => Some(fold_max(acc, x)),
+        AluOp::Min => Some(fold_min(acc, x)),
         _ => None,
     }
 }
@@ -330,7 +332,7 @@ pub fn fold_local(op: AluOp, acc: f32, x: f32) -> Option<f32> {
 /// Fold step of a collective that is kept: NaN or tie keeps the accumulator.
 pub fn fold_kept(op: AluOp, acc: f32, x: f32) -> Option<f32> {
     match op {
-        AluOp::Add => Some(acc + x),
+        AluOp::Add => Some(canonical(acc + x)),
         AluOp::Max => Some(if x > acc { x } else { acc }),
         AluOp::Min => Some(if x < acc { x } else { acc }),
         _ => None,
@@ -368,6 +370,8 @@ fn folded(
             }
         }
     }
+    // NaN payloads differ between hosts; a fold gives the one that all arithmetic gives.
+    acc.iter_mut().for_each(|a| *a = canonical(*a));
     Ok(narrow(&acc, out, rules))
 }
 

@@ -15,11 +15,9 @@ impl<'p> Machine<'p> {
         if let Phase::Barrier { inst, released: true, group } = self.cores[c].phase {
             self.leave_barrier(c, inst, group);
         }
-        loop {
+        // A loop that executes nothing comes back now and then, so that the run can be stopped.
+        for _ in 0..256 {
             self.idle_steps += 1;
-            if self.steps.saturating_add(self.idle_steps) > self.opts.step_limit {
-                return Ok(());
-            }
             let core = &mut self.cores[c];
             core.phase = Phase::Control;
             let Some(frame) = core.frames.last_mut() else {
@@ -53,6 +51,7 @@ impl<'p> Machine<'p> {
                 }
             }
         }
+        Ok(())
     }
 
     fn block_end(&mut self, c: usize) -> Result<(), Stop> {

@@ -178,7 +178,7 @@ fn recipe<'p>(
         let many = match which {
             None => None,
             Some(n) => {
-                let k = usize::try_from(n - 1).ok().filter(|k| *k < index.len());
+                let k = n.checked_sub(1).and_then(|k| usize::try_from(k).ok()).filter(|k| *k < index.len());
                 let k = k.ok_or_else(|| format!("index operand {n} does not exist"))?;
                 match &index[k] {
                     Arg::View(v) if v.num_elems() == 1 => None,
@@ -258,7 +258,7 @@ pub(crate) fn eval(e: &Expr, d: Option<&Decoded>, env: &Env<'_>, m: &Module) -> 
             }
         },
         Expr::IndirectArg(n) => {
-            let k = usize::try_from(n - 1).ok()?;
+            let k = usize::try_from(n.checked_sub(1)?).ok()?;
             match d?.indirect.get(k)? {
                 Arg::View(v) => Some(read_index(env.mem, v)),
                 Arg::Reg(r) => env.regs.get(*r as usize).filter(|v| v.defined).map(|v| v.bits),

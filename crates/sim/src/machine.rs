@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Code as DiagCode, Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{BlockId, CompactString, CoreId, FuncId, InstId, Module, Program};
+use tandem_bir::{Attr, BlockId, CompactString, CoreId, FuncId, InstId, Module, Program};
 
 /// Bit of `ISSUE + q`: the head of queue `q` may start.
 pub(crate) const ISSUE: u32 = 0;
@@ -372,10 +372,18 @@ impl<'p> Machine<'p> {
         let core = &mut self.cores[c];
         let Some(i) = core.run.landing[q].pop_front() else { return Ok(()) };
         let id = core.code.segments[core.run.seg as usize].insts[i as usize];
+        let notifies = !core.module.insts[id].get_ints(Attr::RemoteNotification).is_empty();
         if !core.run.skip[i as usize] {
             self.compute(c, id)?;
         }
-        self.completed(c, i, true);
+        if notifies {
+            for (c, i) in self.arrive_notify(c, q, i, id) {
+                self.completed(c, i, true);
+                self.refresh(c);
+            }
+        } else {
+            self.completed(c, i, true);
+        }
         Ok(())
     }
 

@@ -131,6 +131,13 @@ enum Key<'p> {
     Debug(usize),
 }
 
+/// A buffer to be: its size, its pitch, and the owners in it with their first byte.
+struct Planned {
+    bytes: u64,
+    pitch: Option<usize>,
+    members: Vec<(usize, u64)>,
+}
+
 struct Want<'p> {
     core: usize,
     loc: MemLocId,
@@ -193,8 +200,8 @@ pub(crate) fn place<'p>(
         });
         groups[g].1.push(i);
     }
-    // (bytes, pitch, members with their base byte)
-    let mut bufs: Vec<(u64, Option<usize>, Vec<(usize, u64)>)> = Vec::new();
+    let mut bufs: Vec<Planned> = Vec::new();
+    let mut plan = |bytes, pitch, members| bufs.push(Planned { bytes, pitch, members });
     for (key, members) in &groups {
         match key {
             Key::Sbuf(_) | Key::Psum(_) => {
@@ -206,7 +213,7 @@ pub(crate) fn place<'p>(
                     u64::from(l.base) * pitch + start(i)
                 };
                 let list = members.iter().map(|i| (*i, at(i))).collect();
-                bufs.push((pitch * arch.partitions, Some(pitch as usize), list));
+                plan(pitch * arch.partitions, Some(pitch as usize), list);
             }
             Key::Own(..) | Key::Shared(..) => {
                 let w = &wants[members[0]];
@@ -214,9 +221,9 @@ pub(crate) fn place<'p>(
                 let most = members.iter().map(|i| wants[*i].need).max().unwrap_or(0);
                 let list = members.iter().map(|i| (*i, 0)).collect();
                 if l.is_on_chip() {
-                    bufs.push((most.saturating_mul(l.rows()), Some(most as usize), list));
+                    plan(most.saturating_mul(l.rows()), Some(most as usize), list);
                 } else {
-                    bufs.push((most, None, list));
+                    plan(most, None, list);
                 }
             }
             Key::Local(_) | Key::SharedSpace(_) | Key::Debug(_) => {
@@ -237,17 +244,17 @@ pub(crate) fn place<'p>(
                         k += 1;
                     }
                     let list = order[from..k].iter().map(|(a, _, i)| (*i, a - start)).collect();
-                    bufs.push((end - start, None, list));
+                    plan(end - start, None, list);
                 }
             }
         }
     }
-    let total = bufs.iter().fold(0u64, |a, b| a.saturating_add(b.0)).saturating_mul(lncs as u64);
+    let total = bufs.iter().fold(0u64, |a, b| a.saturating_add(b.bytes)).saturating_mul(lncs as u64);
     if total > opts.memory_limit {
         let e = format!("the program needs {total} bytes of memory, the limit is {}", opts.memory_limit);
         let mut d = Diagnostic::new(codes::S0005, e);
-        if let Some((_, _, list)) = bufs.iter().max_by_key(|b| b.0)
-            && let Some(w) = list.first().map(|(i, _)| &wants[*i])
+        if let Some(b) = bufs.iter().max_by_key(|b| b.bytes)
+            && let Some(w) = b.members.first().map(|(i, _)| &wants[*i])
         {
             d = d.site(at_loc(modules[w.core], &modules[w.core].memlocs[w.loc]).label("the largest"));
         }
@@ -255,12 +262,12 @@ pub(crate) fn place<'p>(
     }
 
     for r in 0..lncs {
-        for (len, pitch, list) in &bufs {
-            let buf = mem.add(*len as usize, 0xff);
-            for (i, base) in list {
+        for b in &bufs {
+            let buf = mem.add(b.bytes as usize, 0xff);
+            for (i, base) in &b.members {
                 let w = &wants[*i];
                 out.of[r * lnc + w.core][w.loc.index()] =
-                    Some(Place { buf, base: *base as usize, pitch: *pitch });
+                    Some(Place { buf, base: *base as usize, pitch: b.pitch });
             }
         }
         // Aliases.

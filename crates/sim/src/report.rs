@@ -136,6 +136,7 @@ impl Machine<'_> {
             Channel::Sb2Sb { .. } => format!("the partner of GPSIMDSB2SB #{n}"),
             Channel::Collective { .. } => format!("the other members of collective #{n}"),
             Channel::Barrier { .. } => format!("the other cores at barrier #{n}"),
+            Channel::Notify { .. } => format!("notification #{n} of the peer's transfer"),
         };
         Blocked { core: c, queue, site: self.site(c, inst), what, cores: missing, insts: Vec::new() }
     }

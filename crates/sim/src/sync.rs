@@ -31,6 +31,8 @@ pub(crate) enum Channel {
     Collective { members: SmallVec<[u32; 4]>, local: bool },
     /// Barriers of these cores.
     Barrier { cores: SmallVec<[u32; 4]> },
+    /// Transfers of one LNC that notify the peer (decision D24).
+    Notify { lnc: usize },
 }
 
 /// How often a core arrived, per channel.
@@ -60,6 +62,8 @@ pub(crate) struct Member {
     pub(crate) inst: InstId,
     /// Queue whose head waits.
     pub(crate) queue: usize,
+    /// Position in the segment of a transfer that notifies its peer.
+    pub(crate) item: u32,
     inputs: SmallVec<[Payload; 1]>,
 }
 
@@ -217,7 +221,7 @@ impl Machine<'_> {
             Action::Swap => Channel::Swap { lnc, pipe: plan.pipe },
             _ => Channel::Collective { members: plan.members.clone(), local: plan.local },
         };
-        let member = Member { core: c, inst: id, queue: q, inputs };
+        let member = Member { core: c, inst: id, queue: q, item: i, inputs };
         if alone {
             // A core that sends to itself meets nobody.
             let g = Group { channel: 0, n: 0, expect: SmallVec::new(), members: vec![member], left: 1 };
@@ -274,6 +278,40 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// A transfer that notifies its peer has landed: it is complete when the peer's has, too (decision D24; the k-th
+    /// notifying transfer of one core belongs to the k-th of the other). Gives what is complete now.
+    pub(crate) fn arrive_notify(
+        &mut self,
+        c: usize,
+        q: usize,
+        i: u32,
+        id: InstId,
+    ) -> SmallVec<[(usize, u32); 4]> {
+        let core = &mut self.cores[c];
+        let t = core.topo;
+        let mut expect: SmallVec<[u32; 4]> = SmallVec::new();
+        expect.push(c as u32);
+        for x in core.module.insts[id].get_ints(Attr::RemoteNotification) {
+            let who = usize::try_from(*x).ok().filter(|x| *x < t.lnc).map(|x| (t.my_lnc * t.lnc + x) as u32);
+            if let Some(who) = who
+                && !expect.contains(&who)
+            {
+                expect.push(who);
+            }
+        }
+        expect.sort_unstable();
+        let member = Member { core: c, inst: id, queue: q, item: i, inputs: SmallVec::new() };
+        let (g, full) =
+            self.sync.arrive(Channel::Notify { lnc: t.my_lnc }, &mut core.counters, &expect, member);
+        if !full {
+            return SmallVec::new();
+        }
+        let done = self.sync.groups[g as usize].members.iter().map(|m| (m.core, m.item)).collect();
+        let n = self.sync.groups[g as usize].members.len();
+        (0..n).for_each(|_| self.sync.leave(g));
+        done
+    }
+
     fn write_results(&mut self, c: usize, id: InstId, g: &Group) -> Result<(), Stop> {
         let core = &self.cores[c];
         let Some(Some(plan)) = core.plans.get(&id) else { return Ok(()) };
@@ -325,7 +363,7 @@ impl Machine<'_> {
         let swap = match self.sync.channel(group.channel) {
             Channel::Swap { .. } | Channel::Sb2Sb { .. } => true,
             Channel::Collective { .. } => false,
-            Channel::Barrier { .. } => return Ok(()),
+            Channel::Barrier { .. } | Channel::Notify { .. } => return Ok(()),
         };
         let n = group.n;
         let first = &group.members[0];
@@ -392,7 +430,7 @@ impl Machine<'_> {
             core.executed[inst.opcode as usize] += 1;
             return Ok(());
         }
-        let member = Member { core: c, inst: id, queue: 0, inputs: SmallVec::new() };
+        let member = Member { core: c, inst: id, queue: 0, item: 0, inputs: SmallVec::new() };
         let channel = Channel::Barrier { cores: cores.clone() };
         let (g, full) = self.sync.arrive(channel, &mut core.counters, &cores, member);
         core.phase = Phase::Barrier { group: g, inst: id, released: false };

@@ -1,5 +1,11 @@
 //! Small two-core programs and their listings, for the tests of this crate.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::too_many_arguments,
+    clippy::needless_range_loop,
+    reason = "each test file uses its part"
+)]
 
 use tandem_backend::PassOptions;
 use tandem_bir::entity::EntityRef;
@@ -236,4 +242,89 @@ pub fn reaches(m: &Module, b: BlockId) -> Vec<Vec<bool>> {
 
 pub fn codes(d: &[diag::Diagnostic]) -> Vec<String> {
     d.iter().map(|d| d.code.to_string()).collect()
+}
+
+/// Adds a block on every core.
+impl Build {
+    pub fn block(&mut self, name: &str) -> Vec<BlockId> {
+        (0..self.n()).map(|c| self.p.modules[c].add_block(self.f[c], name)).collect()
+    }
+    pub fn push_in(&mut self, c: usize, b: BlockId, i: Inst) -> InstId {
+        self.p.modules[c].push_inst(b, i)
+    }
+    pub fn reg(&mut self, name: &str) -> RegId {
+        let mut id = RegId::new(0);
+        for c in 0..self.n() {
+            let f = self.f[c];
+            let m = &mut self.p.modules[c];
+            id = m.regs.push(Register {
+                name: name.into(),
+                engine: EngineKind::All,
+                num_physical: 1,
+                extra: None,
+            });
+            m.funcs[f].storages.push(Storage::Register(id));
+        }
+        id
+    }
+    /// Runs the passes of level `bir` and then only the pass given.
+    pub fn run(&mut self, pass: &dyn tandem_backend::Pass, o: &PassOptions) -> tandem_backend::PassCtx {
+        let mut cx = tandem_backend::PassCtx::new(o.clone());
+        cx.enter(pass.info());
+        let r = pass.run(&mut self.p, &mut cx);
+        assert_eq!(r.is_err(), cx.has_errors(), "{:?}", cx.diags);
+        cx
+    }
+    /// Both pipelines; must succeed.
+    pub fn lower(&mut self, o: &PassOptions) -> tandem_backend::PassOutcome {
+        let out = tandem_backend::prepare(&mut self.p, o);
+        assert!(out.ok(), "{:?}", out.diags);
+        let out = tandem_backend::lower(&mut self.p, o);
+        assert!(out.ok(), "{:?}", out.diags);
+        out
+    }
+    /// Both pipelines; gives the findings of the one that failed.
+    pub fn lower_err(&mut self, o: &PassOptions) -> Vec<diag::Diagnostic> {
+        let out = tandem_backend::prepare(&mut self.p, o);
+        if !out.ok() {
+            return out.diags;
+        }
+        let out = tandem_backend::lower(&mut self.p, o);
+        assert!(!out.ok());
+        out.diags
+    }
+}
+
+pub fn branch(name: &str, reg: RegId, yes: &str, no: &str) -> Inst {
+    let mut i = Inst::new(name, Opcode::CompareAndBranch);
+    i.set(Attr::CompOp, BranchCompareOp::LtImm);
+    i.set(Attr::OnTrue, yes);
+    i.set(Attr::OnFalse, no);
+    i.ins.push(RegAccess { reg, dtype: Dtype::Int32 }.into());
+    i.ins.push(Immediate::i32(3).into());
+    i
+}
+
+pub fn jump(name: &str, to: &str) -> Inst {
+    let mut i = Inst::new(name, Opcode::UnconditionalBranch);
+    i.set(Attr::Target, to);
+    i
+}
+
+/// Names of a block's instructions.
+pub fn names(m: &Module, b: BlockId) -> Vec<String> {
+    m.blocks[b].insts.iter().map(|i| m.insts[*i].name.to_string()).collect()
+}
+
+/// Sub-rectangle of a location: rows and columns.
+pub fn tile(
+    m: &Module,
+    l: MemLocId,
+    rows: std::ops::Range<u64>,
+    cols: std::ops::Range<u64>,
+) -> AccessPattern {
+    let d = m.set_of(l).dtype;
+    let pitch = m.memlocs[l].row_bytes() / d.bytes();
+    let (r, c) = (rows.end - rows.start, cols.end - cols.start);
+    AccessPattern::new(l, d, (rows.start * pitch + cols.start) as i64, &[(pitch as i64, r), (1, c)])
 }

@@ -269,6 +269,13 @@ codes! {
     L0021 Finding Error "memory cannot be reached from another core" "Only SBUF and DRAM can be read from another core by DMA. Copy the tile to SBUF first.";
     L0022 Finding Note "request for GPSIMD not met" "Under --transport request the kernel asked for the GPSIMD path and the swap goes by DMA, because a predicate fails or because the two cores ask for different transports. The message says which.";
     L0023 Finding Error "GPSIMD forced but not legal" "--transport gpsimd ignores the byte knob but not the legality rule of the swap instruction. The message names the first predicate that fails. Use --transport auto, or change the tile.";
+    L0030 Unsupported Error "replicated matmul" "A matmul carries replication metadata. The layout of the tensors it would grow is not documented. Kernels from the tracer never have it; write the replicated copy out.";
+    L0031 Finding Error "symbolic and concrete modules mixed" "Some modules carry a core index and some do not. Give either one symbolic module per subgraph, or one module per core.";
+    L0032 Finding Error "single-module form of a multi-core pass" "The splitter works on the vector of modules. The reference aborts with assertion 738 when it is called on one module.";
+    L0040 Finding Error "functions differ between cores" "Every core must have the same functions by name before shared lifetimes are extended. The reference asserts this.";
+    L0041 Internal Error "shared allocation cannot be copied" "A view of a shared tensor has no owner, its owner is missing, or its owner is not placed. The shared allocator must run first.";
+    L0042 Internal Error "completion token assertion" "One of the documented assertions of the token pass failed. The message quotes it.";
+    L0043 Finding Warning "no place for a completion token" "The writes of a tensor converge nowhere before the end of the program, so it gets no completion token. Nothing waits for its completion.";
 
     // ---- N: link ----
     N0001 Input Error "wrong set of modules" "A linked program has exactly one module per core of the LNC, with core ids 0 to N-1, one architecture and one subgraph. The vendor's linker asserts 1509 or 1513 here.";
@@ -323,6 +330,40 @@ codes! {
     E0107 Input Error "container too large" "Sections have at most 2^32 bytes, streams at most 2^22 records, files at most 4096 sections.";
 
     // ---- C: static checks ----
+    C0101 Finding Error "swap without a partner" "A swap needs both cores: the k-th swap of a pipe on one core meets the k-th of that pipe on the other. Here one core has more of them, so it would wait for ever at the first that is left over.";
+    C0102 Finding Error "swap rank outside the LNC" "The ranks of an on-chip swap are core numbers of the LNC, 0 or 1.";
+    C0103 Finding Error "swap ranks are not paired" "When core i sends to core s, core s must receive from core i. The usual swap has both ranks equal to 1 - core on both cores.";
+    C0104 Finding Error "swap shapes differ" "The destination on the receiving core and the source on the sending core must have the same partitions and elements per partition.";
+    C0105 Finding Error "swap element types differ" "A swap moves bits. The destination on the receiving core and the source on the sending core must have one element type.";
+    C0201 Finding Error "collective disagrees between cores" "The k-th collective of a block on one core and the k-th on the other are two members of one operation: kind, operation, groups, pairs, dimension and operands must agree. If only one core has it, that core would wait for ever.";
+    C0202 Finding Error "collective sizes do not fit" "A gather makes its destination as many times larger as the group has members, a scatter as many times smaller; every other collective keeps the size.";
+    C0203 Finding Error "collective groups or pairs" "Ranks of groups and pairs must exist, must not repeat, and belong only to the kinds that use them. With ranks as cores they are the cores of the LNC.";
+    C0204 Finding Error "collective operation" "Collectives fold with add, max or min; no other operation has an implementation on the machine.";
+    C0301 Finding Error "core barrier without a partner" "Both cores must come to equally many core barriers. The core with more of them waits for ever at the first that is left over.";
+    C0302 Finding Error "core barrier lists differ" "The two sides of a core barrier must name the same cores.";
+    C0303 Finding Warning "core barrier names differ" "The two sides of a core barrier have different names. This compiler matches barriers by position and gives both the name of core 0; the vendor's compiler refuses such a program.";
+    C0401 Finding Error "meetings cross" "Each core waits at a meeting (a swap, a barrier, a collective) that the other reaches only later, so neither goes on: a deadlock. Bring the meetings into the same order on both cores.";
+    C0402 Finding Error "swaps of different pipes cross" "The cores execute swaps of different pipe ids in different orders. Swaps pair in order within a pipe, but the barriers around them meet in program order, so crossed pipes hang. The vendor's text would allow it.";
+    C0403 Finding Error "one core meets alone" "A block with a swap, barrier or collective exists on one core only; the other core never comes to meet it.";
+    C0501 Finding Error "output never written" "No instruction writes this output of the kernel, so its bytes would be whatever was in memory.";
+    C0601 Finding Error "missing core barrier" "Two cores touch the same bytes, at least one of them writes, and no core barrier, swap or completion token stands between the two accesses: the result depends on timing. Put a core barrier between them.";
+    C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares. What was compared is reported; the simulator's race check has no such limit.";
+    C1187 Finding Error "core barrier counts differ" "The cores of one LNC have different numbers of core barriers, so one of them would wait for ever. The vendor's compiler fails here with the code in the note.";
+    C1188 Finding Error "core barrier id" "The i-th core barrier of a core in program order has id i, so that equal ids meet. A pass that inserts a barrier numbers all of them anew.";
+    C1189 Finding Error "core barrier names differ between cores" "The i-th core barrier has one name on all cores, that of core 0. Names made from per-core counters drift apart; barriers of a pass are named from core 0.";
+    C1191 Finding Error "function missing on a core" "Every function of core 0 exists by name on the other cores.";
+    C1192 Finding Error "block counts differ" "A function has equally many blocks on all cores.";
+    C1193 Finding Error "function counts differ" "All cores of an LNC have equally many functions.";
+    C1194 Finding Error "block names differ" "The blocks of a function have the same names in the same order on all cores.";
+    C1195 Finding Error "shared location misplaced" "A shared location that another core owns must resolve to the owner's location by name and lie at the owner's address.";
+    C1196 Finding Error "shared addresses differ" "All cores must have shared tensors at the same set of DRAM addresses; the bytes exist once.";
+    C1197 Finding Error "shared location without an owner" "After the shared DRAM has been placed, every core but the owner names the owner of a shared internal location.";
+    C1198 Finding Error "GPSIMD swap counts differ" "The k-th GPSIMD swap of one core meets the k-th of the other, so both have equally many.";
+    C1199 Finding Error "shard id left over" "A module of one core must not mention the shard id any more: its value is that core's number.";
+    C1200 Finding Error "more than one shard id" "A function of a symbolic module uses one shard id for all its core-dependent values.";
+    C1201 Finding Error "core barrier on some cores only" "A core barrier of a symbolic module fires on no core or on all. One that fires on some would wait for ever.";
+    C1202 Finding Error "GPSIMD swaps on some cores only" "The number of GPSIMD swaps that fire must be the same on every core.";
+    C1203 Finding Error "module without a core" "Each module of a program for several cores knows which core it is for.";
 
     // ---- S: simulated faults ----
     S0001 Finding Error "bad address" "An operand leaves its memory location when the program runs: its static pattern does not fit, or a run-time offset moves it outside.";

@@ -244,6 +244,9 @@ const fn opt(role: &'static str, kinds: OperandKinds) -> OperandSpec {
 const fn many(role: &'static str, kinds: OperandKinds) -> OperandSpec {
     OperandSpec { role, kinds, arity: Arity::Many }
 }
+const fn any(role: &'static str, kinds: OperandKinds) -> OperandSpec {
+    OperandSpec { role, kinds, arity: Arity::Any }
+}
 const ANY: &[OperandSpec] = &[OperandSpec { role: "operand", kinds: OperandKinds::ANY, arity: Arity::Any }];
 const AP: OperandKinds = OperandKinds::AP;
 const IMM: OperandKinds = OperandKinds::IMM;

@@ -16,10 +16,10 @@ use crate::inst::{
 };
 use crate::memloc::{MemoryLocation, MemoryLocationSet, Register, RemoteTarget};
 use crate::module::{Extra, Function, Module, Port, Program, Signature, Storage};
-use crate::resolve::NameIndex;
+use crate::resolve::{FuncNames, NameIndex};
 use compact_str::CompactString;
 use indexmap::IndexMap;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 
 /// Deepest nesting of expressions and of blocks.
@@ -91,16 +91,6 @@ pub fn looks_like_text(src: &[u8]) -> bool {
 }
 
 type R<T> = Result<T, Box<Diagnostic>>;
-
-/// Storage names of one function.
-#[derive(Default)]
-struct FuncNames {
-    name: CompactString,
-    sets: FxHashMap<CompactString, SetId>,
-    /// By location name; the flag says that the name is used twice.
-    locs: FxHashMap<CompactString, (MemLocId, bool)>,
-    regs: FxHashMap<CompactString, RegId>,
-}
 
 struct PendingDep<'s> {
     inst: InstId,
@@ -462,8 +452,9 @@ impl<'s> Parser<'s, '_> {
             let loc = found.and_then(|f| self.find_loc(f, late.path.get(1..).unwrap_or(&[])).ok());
             match loc {
                 Some(loc) => {
-                    if let Some(a) = operand_mut(&mut self.m, late.inst, late.list, late.index)
-                        .and_then(Operand::as_ap_mut)
+                    if let Some(a) =
+                        crate::resolve::operand_mut(&mut self.m, late.inst, late.list, late.index)
+                            .and_then(Operand::as_ap_mut)
                     {
                         a.loc = loc;
                     }
@@ -611,7 +602,7 @@ impl<'s> Parser<'s, '_> {
                 let d = self.diag(P0106, spot, format!("the set has two locations `{name}`"));
                 self.report(d)?;
             }
-            self.funcs[func].locs.entry(name).and_modify(|e| e.1 = true).or_insert((loc, false));
+            self.funcs[func].add_loc(name, loc);
             locs.push(loc);
         }
         self.m.sets[id].locs = locs;
@@ -1222,18 +1213,8 @@ impl<'s> Parser<'s, '_> {
     fn find_loc(&self, func: usize, path: &[Cow<'s, str>]) -> Result<MemLocId, &'static str> {
         let names = self.funcs.get(func).ok_or("no such function")?;
         match path {
-            [name] => match names.locs.get(&**name) {
-                Some((l, false)) => Ok(*l),
-                Some((_, true)) => Err("several sets have a location of this name; write `@set/location`"),
-                None => Err("no location of this name"),
-            },
-            [set, name] => names
-                .sets
-                .get(&**set)
-                .and_then(|s| {
-                    self.m.sets[*s].locs.iter().copied().find(|l| self.m.memlocs[*l].name == **name)
-                })
-                .ok_or("no location of this name in this set"),
+            [name] => names.loc(&self.m, name, None),
+            [set, name] => names.loc(&self.m, name, Some(set)),
             _ => Err("no such location"),
         }
     }
@@ -1353,13 +1334,4 @@ impl<'s> Parser<'s, '_> {
 /// The vendor's text for an external engine name in the place of an internal one.
 pub(crate) fn external_engine(external: &str, internal: EngineKind) -> String {
     format!("ExternalEngineType used as EngineType. External: {external} Internal: {internal}")
-}
-
-fn operand_mut(m: &mut Module, inst: InstId, list: OperandList, index: usize) -> Option<&mut Operand> {
-    let inst = m.insts.get_mut(inst)?;
-    match list {
-        OperandList::Ins => inst.ins.get_mut(index),
-        OperandList::Outs => inst.outs.get_mut(index),
-        OperandList::Indirection => inst.more.as_mut()?.indirection_ins.get_mut(index),
-    }
 }

@@ -247,7 +247,7 @@ fn ap_at<'p>(
 }
 
 /// The engine that will run an instruction: its own, or its type's default.
-fn effective_engine(inst: &Inst) -> EngineKind {
+pub fn effective_engine(inst: &Inst) -> EngineKind {
     if inst.engine == EngineKind::Unassigned { inst.spec().engine } else { inst.engine }
 }
 

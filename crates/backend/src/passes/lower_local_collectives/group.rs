@@ -12,31 +12,31 @@ use tandem_bir::{
 
 /// One core's part of a collective.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(in crate::passes) struct Member {
     /// Index of the module in the program.
-    pub(super) module: usize,
+    pub(in crate::passes) module: usize,
     /// Function.
-    pub(super) func: FuncId,
+    pub(in crate::passes) func: FuncId,
     /// Block.
-    pub(super) block: BlockId,
+    pub(in crate::passes) block: BlockId,
     /// Instruction.
-    pub(super) inst: InstId,
+    pub(in crate::passes) inst: InstId,
     /// Position in the block.
-    pub(super) at: usize,
+    pub(in crate::passes) at: usize,
 }
 
 /// Collectives of one block, over all cores.
 #[derive(Debug)]
-pub(super) struct BlockGroups {
+pub(in crate::passes) struct BlockGroups {
     /// Function name.
-    pub(super) func: CompactString,
+    pub(in crate::passes) func: CompactString,
     /// `groups[k][core]`.
-    pub(super) groups: Vec<Vec<Member>>,
+    pub(in crate::passes) groups: Vec<Vec<Member>>,
 }
 
 /// How `is_local` was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Locality {
+pub(in crate::passes) enum Locality {
     Absent,
     Yes,
     No,
@@ -44,7 +44,7 @@ pub(super) enum Locality {
 }
 
 /// Locality of a collective.
-pub(super) fn locality(i: &Inst) -> Locality {
+pub(in crate::passes) fn locality(i: &Inst) -> Locality {
     match i.attrs.get(Attr::IsLocal) {
         None => Locality::Absent,
         Some(AttrValue::Bool(b)) => {
@@ -71,7 +71,7 @@ type Key = (CompactString, CompactString);
 ///
 /// # Errors
 /// One diagnostic per group whose members are missing or disagree.
-pub(super) fn group(
+pub(in crate::passes) fn group(
     p: &Program,
     modules: std::ops::Range<usize>,
 ) -> Result<Vec<BlockGroups>, Vec<Diagnostic>> {

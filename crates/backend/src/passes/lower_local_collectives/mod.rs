@@ -11,15 +11,21 @@
 //! names, counts or transports. A second run finds nothing to do. Source: the specification, file 06 §§1–9, 12. Does nothing
 //! with one core.
 
-#![allow(clippy::needless_range_loop, reason = "lists of equal length are indexed by core and by operand pair")]
-#![allow(clippy::too_many_arguments, reason = "steps of one lowering that share its group, cursors and result")]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "lists of equal length are indexed by core and by operand pair"
+)]
+#![allow(
+    clippy::too_many_arguments,
+    reason = "steps of one lowering that share its group, cursors and result"
+)]
 
 mod alias;
 mod allreduce;
 mod barriers;
 mod cce;
 mod fence;
-mod group;
+pub(super) mod group;
 mod legalize;
 mod sendrecv;
 mod stage;

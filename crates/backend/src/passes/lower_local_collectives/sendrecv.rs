@@ -11,7 +11,7 @@ use tandem_bir::diag::{Diagnostic, Severity, codes};
 use tandem_bir::{AccessPattern, Attr, EngineKind, Inst, MemoryType, Opcode};
 
 /// Key under which a KLR kernel's request for the GPSIMD path travels, when it is not the instruction's own attribute.
-pub const REQUEST_KEY: &str = "requested_gpsimd_dma";
+pub const REQUEST_KEY: &str = "requested_gpsimd";
 
 /// The kernel asked for the GPSIMD path.
 pub fn requested_gpsimd(cc: &Inst) -> bool {

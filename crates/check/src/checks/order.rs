@@ -1,0 +1,76 @@
+//! Both cores come to their meetings in the same order.
+//!
+//! Definition: inside matched blocks the sequences of meetings (swaps by pipe, other collectives, barriers, lowered swaps,
+//! tokens by name) are equal position by position. Where they differ although both cores have the same meetings, each core
+//! waits at a meeting that the other reaches only later: a deadlock. Crossed pipes are the special case of decision D15.
+//! Blocks with meetings that only one core has are reported too. Unequal numbers are the business of the other checks.
+//!
+//! May miss: orders that depend on branches or loops. Reports falsely: no, when both cores take the same path.
+
+use crate::Cx;
+use crate::meet::{self, BlockPair, Kind, Meeting};
+use rustc_hash::FxHashMap;
+use tandem_bir::Module;
+use tandem_bir::diag::{Code, Diagnostic, Site, codes};
+
+pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
+    for (modules, pairs) in &cx.pairs {
+        let modules = *modules;
+        for pair in pairs {
+            if pair.present == [true, true] {
+                crossing(cx, modules, pair, found);
+            } else {
+                let side = usize::from(!pair.present[0]);
+                let first = &pair.sides[side][0];
+                let (core, other) =
+                    (meet::core(modules[side], side), meet::core(modules[1 - side], 1 - side));
+                let message = format!(
+                    "block `{}` of core {core} waits for core {other}, which has no such block in `{}`",
+                    pair.block, pair.func
+                );
+                let d = Diagnostic::new(codes::C0403, message);
+                found.push(d.site(meet::site(cx.program, modules[side], first)));
+            }
+        }
+    }
+}
+
+fn crossing(cx: &Cx<'_>, modules: [&Module; 2], pair: &BlockPair, found: &mut Vec<Diagnostic>) {
+    let [a, b] = &pair.sides;
+    let Some(k) = a.iter().zip(b).position(|(x, y)| x.kind != y.kind) else { return };
+    let mut count: FxHashMap<&Kind, i64> = FxHashMap::default();
+    a.iter().for_each(|m| *count.entry(&m.kind).or_insert(0) += 1);
+    b.iter().for_each(|m| *count.entry(&m.kind).or_insert(0) -= 1);
+    if count.values().any(|n| *n != 0) {
+        return; // something is missing on one side; its own check says what
+    }
+    let (x, y) = (&a[k], &b[k]);
+    let pipes = matches!((&x.kind, &y.kind), (Kind::Swap(_), Kind::Swap(_)));
+    let cores = [meet::core(modules[0], 0), meet::core(modules[1], 1)];
+    let name = |i: usize, m: &Meeting| modules[i].insts[m.inst].name.clone();
+    let what = |i: usize, m: &Meeting| format!("{} `{}`", m.kind.text(), name(i, m));
+    let message = format!(
+        "deadlock: core {} waits at {} while core {} waits at {}",
+        cores[0],
+        what(0, x),
+        cores[1],
+        what(1, y)
+    );
+    let code: Code = if pipes { codes::C0402 } else { codes::C0401 };
+    let mut d = Diagnostic::new(code, message);
+    let at =
+        |i: usize, m: &Meeting, label: &str| -> Site { meet::site(cx.program, modules[i], m).label(label) };
+    d = d.site(at(0, x, "first unmatched")).site(at(1, y, "first unmatched"));
+    if let Some(p) = k.checked_sub(1) {
+        d = d.site(at(0, &a[p], "last matched")).site(at(1, &b[p], "last matched"));
+    } else {
+        d = d.note("these are the first meetings of the block on both cores");
+    }
+    if pipes {
+        d = d.note(
+            "swaps of one pipe id pair in order; the vendor's text lets different pipes progress independently, but the \
+             barriers around lowered swaps meet in program order, so crossed pipes hang",
+        );
+    }
+    found.push(d.help("bring the meetings into the same order on both cores"));
+}

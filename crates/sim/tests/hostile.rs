@@ -1,0 +1,117 @@
+//! Arbitrary programs neither panic nor hang the simulator, nor make it allocate what they claim.
+
+use proptest::prelude::*;
+use tandem_bir::{Level, Program, testing};
+use tandem_sim::{RunOptions, Schedule, Simulator};
+
+fn options(schedule: Schedule) -> RunOptions {
+    RunOptions { schedule, step_limit: 2_000, memory_limit: 1 << 20, ..RunOptions::default() }
+}
+
+fn attempt(p: &Program, schedule: Schedule) {
+    if let Ok(r) = Simulator::new(p, options(schedule)) {
+        let out = r.run();
+        let _ = out.wait_for.map(|w| (w.to_dot(), w.to_json()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(debug_assertions) { 100 } else { 3000 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_programs_end(mut p in testing::program(), seed in any::<u64>()) {
+        for level in [Level::Bir, Level::Lowered] {
+            p.level = level;
+            p.modules.truncate(p.lnc_size.max(1) as usize);
+            attempt(&p, Schedule::Eager);
+            attempt(&p, Schedule::Seed(seed));
+        }
+    }
+}
+
+/// Programs whose operands are sane, with arbitrary opcodes, so that more of them get past decoding.
+#[test]
+fn arbitrary_opcodes_on_small_operands_end() {
+    use tandem_bir::{AccessPattern, Dtype, Operand};
+    let mut ran = 0;
+    for seed in 0..400u64 {
+        let mut p = testing::build(seed, 20);
+        p.modules.truncate(p.lnc_size.max(1) as usize);
+        for m in &mut p.modules {
+            for l in m.memlocs.values_mut() {
+                l.dims = [4, 64].into_iter().collect();
+                l.allocated = false;
+                l.mem = tandem_bir::MemoryType::Dram;
+                l.remote_local_target = None;
+            }
+            for s in m.sets.values_mut() {
+                s.file = None;
+            }
+            for i in m.insts.values_mut() {
+                let small = |o: &mut Operand| {
+                    if let Operand::Ap(a) = o {
+                        *a = AccessPattern::new(a.loc, Dtype::Float32, 0, &[(16, 4), (1, 4)]);
+                    }
+                    if let Operand::Other(_) = o {
+                        *o = Operand::Imm(tandem_bir::Immediate::f32(1.0));
+                    }
+                };
+                i.ins.iter_mut().for_each(small);
+                i.outs.iter_mut().for_each(small);
+                if let Some(x) = &mut i.more {
+                    x.indirection_ins.clear();
+                }
+            }
+            // Keep only what the simulator takes, so that the rest runs.
+            let keep: Vec<_> = m
+                .insts
+                .iter()
+                .filter(|(_, i)| {
+                    !matches!(
+                        i.spec().family,
+                        tandem_bir::inst::Family::Kernel | tandem_bir::inst::Family::Generic
+                    )
+                })
+                .map(|(k, _)| k)
+                .collect();
+            for b in m.blocks.values_mut() {
+                b.insts.retain(|i| keep.contains(i));
+            }
+        }
+        for level in [Level::Bir, Level::Lowered] {
+            p.level = level;
+            loop {
+                match Simulator::new(&p, options(Schedule::Eager)) {
+                    Ok(r) => {
+                        let _ = r.run();
+                        ran += 1;
+                        break;
+                    }
+                    Err(e) => {
+                        // Drop the instructions it refuses.
+                        let mut dropped = false;
+                        for m in &mut p.modules {
+                            let bad: Vec<_> = m
+                                .insts
+                                .iter()
+                                .filter(|(_, i)| {
+                                    e.iter().any(|d| d.sites.iter().any(|s| s.inst == i.name.as_str()))
+                                })
+                                .map(|(k, _)| k)
+                                .collect();
+                            for b in m.blocks.values_mut() {
+                                let n = b.insts.len();
+                                b.insts.retain(|i| !bad.contains(i));
+                                dropped |= n != b.insts.len();
+                            }
+                        }
+                        if !dropped {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(ran > 100, "only {ran} programs got as far as running");
+}

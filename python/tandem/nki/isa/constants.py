@@ -1,0 +1,3 @@
+"""Enumerations of `nki.isa`."""
+
+from ..._enums import *  # noqa: F403
