@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Collective,
     /// Barrier over both cores.
     Barrier,
+    /// Barrier that lists one core: it meets nobody.
+    Lone,
     /// Lowered swap.
     Sb2Sb,
     /// Completion token, by name.
@@ -28,7 +30,7 @@ impl Kind {
         match self {
             Kind::Swap(p) => format!("swap on pipe {p}"),
             Kind::Collective => "collective".to_owned(),
-            Kind::Barrier => "core barrier".to_owned(),
+            Kind::Barrier | Kind::Lone => "core barrier".to_owned(),
             Kind::Sb2Sb => "GPSIMD swap".to_owned(),
             Kind::Token(_) => "completion token".to_owned(),
         }
@@ -67,10 +69,9 @@ pub(crate) fn kind_of(inst: &Inst) -> Option<Kind> {
         return Some(Kind::Token(inst.name.clone()));
     }
     if inst.opcode == Opcode::CoreBarrier {
-        // A barrier that lists one core meets nobody.
         let cores = inst.get_ints(Attr::Cores);
         let alone = !cores.is_empty() && cores.iter().all(|c| *c == cores[0]);
-        return (!alone).then_some(Kind::Barrier);
+        return Some(if alone { Kind::Lone } else { Kind::Barrier });
     }
     None
 }

@@ -2,7 +2,8 @@
 //!
 //! Definition: inside matched blocks the k-th barrier of one core meets the k-th of the other. Both cores have equally
 //! many, pairs list the same cores. Different names only warn: this compiler matches barriers by position, the vendor's by
-//! name too. A barrier that lists one core alone meets nobody and is left out. Source: the specification, file 04 §10.4,
+//! name too. A barrier that lists one core alone meets nobody and is left out, unless its
+//! counterpart on the other core lists both. Source: the specification, file 04 §10.4,
 //! file 05 §8.3, decision D11.
 //!
 //! May miss: unequal trip counts of loops. Reports falsely: no, when both cores take the same path through their blocks.
@@ -15,8 +16,13 @@ use tandem_bir::{Attr, Level};
 pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     for (modules, pairs) in &cx.pairs {
         let modules = *modules;
-        for pair in pairs {
-            let [a, b] = [0, 1].map(|i| meet::of_kind(&pair.sides[i], |k| *k == Kind::Barrier));
+        for pair in pairs.iter().filter(|p| p.present == [true, true]) {
+            let of = |ok: fn(&Kind) -> bool| [0, 1].map(|i| meet::of_kind(&pair.sides[i], ok));
+            let [mut a, mut b] = of(|k| *k == Kind::Barrier);
+            let [all_a, all_b] = of(|k| matches!(k, Kind::Barrier | Kind::Lone));
+            if a.len() != b.len() && all_a.len() == all_b.len() {
+                (a, b) = (all_a, all_b); // one side lists itself alone: a matter of lists, not of numbers
+            }
             if a.len() != b.len() {
                 let (more, n) = if a.len() > b.len() { (0, b.len()) } else { (1, a.len()) };
                 let extra = if more == 0 { a[n] } else { b[n] };

@@ -16,7 +16,7 @@ use tandem_bir::{AccessPattern, AluOp, Attr, CollectiveDimension, CollectiveKind
 
 pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     for (modules, pairs) in &cx.pairs {
-        for pair in pairs {
+        for pair in pairs.iter().filter(|p| p.present == [true, true]) {
             agree(cx, *modules, pair, found);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
                 crossing(cx, modules, pair, found);
             } else {
                 let side = usize::from(!pair.present[0]);
-                let first = &pair.sides[side][0];
+                let Some(first) = pair.sides[side].iter().find(|m| m.kind != Kind::Lone) else { continue };
                 let (core, other) =
                     (meet::core(modules[side], side), meet::core(modules[1 - side], 1 - side));
                 let message = format!(
@@ -36,15 +36,15 @@ pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
 }
 
 fn crossing(cx: &Cx<'_>, modules: [&Module; 2], pair: &BlockPair, found: &mut Vec<Diagnostic>) {
-    let [a, b] = &pair.sides;
-    let Some(k) = a.iter().zip(b).position(|(x, y)| x.kind != y.kind) else { return };
+    let [a, b] = [0, 1].map(|i| meet::of_kind(&pair.sides[i], |k| *k != Kind::Lone));
+    let Some(k) = a.iter().zip(&b).position(|(x, y)| x.kind != y.kind) else { return };
     let mut count: FxHashMap<&Kind, i64> = FxHashMap::default();
     a.iter().for_each(|m| *count.entry(&m.kind).or_insert(0) += 1);
     b.iter().for_each(|m| *count.entry(&m.kind).or_insert(0) -= 1);
     if count.values().any(|n| *n != 0) {
         return; // something is missing on one side; its own check says what
     }
-    let (x, y) = (&a[k], &b[k]);
+    let (x, y) = (a[k], b[k]);
     let pipes = matches!((&x.kind, &y.kind), (Kind::Swap(_), Kind::Swap(_)));
     let cores = [meet::core(modules[0], 0), meet::core(modules[1], 1)];
     let name = |i: usize, m: &Meeting| modules[i].insts[m.inst].name.clone();
@@ -62,7 +62,7 @@ fn crossing(cx: &Cx<'_>, modules: [&Module; 2], pair: &BlockPair, found: &mut Ve
         |i: usize, m: &Meeting, label: &str| -> Site { meet::site(cx.program, modules[i], m).label(label) };
     d = d.site(at(0, x, "first unmatched")).site(at(1, y, "first unmatched"));
     if let Some(p) = k.checked_sub(1) {
-        d = d.site(at(0, &a[p], "last matched")).site(at(1, &b[p], "last matched"));
+        d = d.site(at(0, a[p], "last matched")).site(at(1, b[p], "last matched"));
     } else {
         d = d.note("these are the first meetings of the block on both cores");
     }

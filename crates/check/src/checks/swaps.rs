@@ -16,14 +16,14 @@ use tandem_bir::{AccessPattern, AluOp, Attr, CollectiveKind, Module, Operand};
 pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     for (modules, pairs) in &cx.pairs {
         let modules = *modules;
-        for pair in pairs {
+        for pair in pairs.iter().filter(|p| p.present == [true, true]) {
             let pipes: IndexSet<i64> = pair
                 .sides
                 .iter()
                 .flatten()
                 .filter_map(|m| match m.kind {
                     Kind::Swap(p) => Some(p),
-                    Kind::Collective | Kind::Barrier | Kind::Sb2Sb | Kind::Token(_) => None,
+                    Kind::Collective | Kind::Barrier | Kind::Lone | Kind::Sb2Sb | Kind::Token(_) => None,
                 })
                 .collect();
             for pipe in pipes {
