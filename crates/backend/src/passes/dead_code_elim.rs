@@ -79,7 +79,8 @@ pub fn used_locations(m: &Module) -> FxHashSet<MemLocId> {
     used
 }
 
-/// Takes locations out of their sets, and sets that became empty out of their functions. Returns how many locations went.
+/// Takes sets all of whose locations are dead out of their functions (a set with a live location stays whole). The arenas keep
+/// them. Returns how many locations went.
 pub fn remove_locations(m: &mut Module, dead: &FxHashSet<MemLocId>) -> u64 {
     if dead.is_empty() {
         return 0;
@@ -89,11 +90,10 @@ pub fn remove_locations(m: &mut Module, dead: &FxHashSet<MemLocId>) -> u64 {
         let mut storages = std::mem::take(&mut m.funcs[f].storages);
         storages.retain(|s| match s {
             Storage::Set(set) => {
-                let locs = &mut m.sets[*set].locs;
-                let before = locs.len();
-                locs.retain(|l| !dead.contains(l));
-                n += (before - locs.len()) as u64;
-                !(locs.is_empty() && before > 0)
+                let locs = &m.sets[*set].locs;
+                let gone = !locs.is_empty() && locs.iter().all(|l| dead.contains(l));
+                n += if gone { locs.len() as u64 } else { 0 };
+                !gone
             }
             Storage::Register(_) => true,
         });

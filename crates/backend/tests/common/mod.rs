@@ -279,8 +279,10 @@ impl Build {
     pub fn lower(&mut self, o: &PassOptions) -> tandem_backend::PassOutcome {
         let out = tandem_backend::prepare(&mut self.p, o);
         assert!(out.ok(), "{:?}", out.diags);
+        verify(&self.p);
         let out = tandem_backend::lower(&mut self.p, o);
         assert!(out.ok(), "{:?}", out.diags);
+        verify(&self.p);
         out
     }
     /// Both pipelines; gives the findings of the one that failed.
@@ -327,4 +329,11 @@ pub fn tile(
     let pitch = m.memlocs[l].row_bytes() / d.bytes();
     let (r, c) = (rows.end - rows.start, cols.end - cols.start);
     AccessPattern::new(l, d, (rows.start * pitch + cols.start) as i64, &[(pitch as i64, r), (1, c)])
+}
+
+/// The verifier must be silent.
+pub fn verify(p: &Program) {
+    if let Err(e) = tandem_bir::verify::verify(p) {
+        panic!("{:?}", e.iter().map(|d| d.message.clone()).collect::<Vec<_>>());
+    }
 }

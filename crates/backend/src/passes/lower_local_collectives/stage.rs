@@ -55,7 +55,22 @@ impl Lowering<'_> {
         self.map.bounds(module, &self.p.modules[module], ap)
     }
 
-    /// A copy between two local patterns: on the Vector engine when both are on chip, else by DMA.
+    /// The pattern is static, on chip, and starts at a partition that compute engines can start at for its count (decision
+    /// D20: more than 64 partitions at 0, 33 to 64 at 0 or 64, up to 32 at multiples of 32).
+    fn computable(&self, module: usize, ap: &AccessPattern) -> bool {
+        let on_chip = matches!(self.mem(module, ap.loc), MemoryType::Sb | MemoryType::Psum);
+        let Some(l) = self.p.modules[module].memlocs.get(ap.loc) else { return false };
+        let Ok(b) = ap.on_chip_box(l) else { return false };
+        let start = b.first_partition + i64::from(l.base);
+        let step = match b.last_partition - b.first_partition {
+            ..=31 => 32,
+            32..=63 => 64,
+            64.. => 128,
+        };
+        on_chip && ap.is_static() && start % step == 0
+    }
+
+    /// A copy between two local patterns: on the Vector engine where it can, else by DMA.
     pub(super) fn local_copy(
         &self,
         g: &Group<'_>,
@@ -65,8 +80,7 @@ impl Lowering<'_> {
         dst: &AccessPattern,
     ) -> Inst {
         let m = g.members[core].module;
-        let on_chip = |a: &AccessPattern| matches!(self.mem(m, a.loc), MemoryType::Sb | MemoryType::Psum);
-        let mut i = if on_chip(src) && on_chip(dst) && src.is_static() && dst.is_static() {
+        let mut i = if self.computable(m, src) && self.computable(m, dst) {
             let mut i = Inst::new(name, Opcode::TensorCopy);
             i.engine = EngineKind::Dve;
             i
