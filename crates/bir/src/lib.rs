@@ -23,6 +23,7 @@ pub mod diag;
 pub mod dtype;
 pub mod enums;
 pub mod expr;
+pub mod fs;
 pub mod ids;
 pub mod inst;
 pub mod json;

@@ -172,8 +172,7 @@ fn program_name(modules: &[Module]) -> String {
 
 /// Inputs and outputs from the kinds of sets (our choice, as no source orders them): subgraph by subgraph, core 0 in file
 /// order, then what only core 1 has. A tensor private to one of two cores is named `nc00:x`; names that a later subgraph
-/// uses again get `sgNN/` before them. An input of a later subgraph that an earlier one puts out is no input of the
-/// program.
+/// uses again get `sgNN/` before them.
 fn derive_signature(modules: &[Module], lnc_size: u32) -> Signature {
     let mut sig = Signature::default();
     for (slot, m) in modules.iter().enumerate() {
@@ -190,9 +189,6 @@ fn derive_signature(modules: &[Module], lnc_size: u32) -> Signature {
             let private = lnc_size > 1 && set.addr_space != crate::AddressSpace::Shared;
             let owner = private.then_some(core);
             let name = if private { format!("nc{:02}:{}", core.0, loc.name) } else { loc.name.to_string() };
-            if set.kind.is_input() && sig.outputs.iter().any(|p| p.name == name && p.subgraph < subgraph) {
-                continue;
-            }
             let list = if set.kind.is_input() { &mut sig.inputs } else { &mut sig.outputs };
             let same = list.iter().find(|p| p.name == name).map(|p| p.subgraph);
             let name = match same {

@@ -108,7 +108,7 @@ impl Reader<'_, '_> {
                     while self.element(&mut more)? {
                         match self.node(depth + 1)? {
                             Some(t) => terms.push(t),
-                            None => return Ok(self.give_up()?),
+                            None => return self.give_up(),
                         }
                     }
                     p.terms = Some(terms);

@@ -503,7 +503,8 @@ impl<'s> Reader<'s, '_> {
             }
         }
         // An exact copy: most lists hold one or two operands, and growing would reserve four.
-        let out = scratch.drain(..).collect();
+        let mut out = Vec::with_capacity(scratch.len());
+        out.append(&mut scratch);
         self.operands = scratch;
         Ok(out)
     }

@@ -629,7 +629,7 @@ impl<'a, 'w> Writer<'a, 'w> {
         }
         let label = more.as_ref().is_some_and(|m| m.label.is_some());
         let kept = more.as_ref().and_then(|m| m.extra.as_ref()).and_then(|e| e.get("debug"));
-        if (self.locs.get(*loc).is_some() || label) && !kept.is_some_and(|k| !k.is_object()) {
+        if (self.locs.get(*loc).is_some() || label) && kept.is_none_or(Value::is_object) {
             f.push(("debug", Field::Debug(inst)));
         }
         let Some(more) = more else {
