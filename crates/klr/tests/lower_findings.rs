@@ -157,8 +157,11 @@ fn cases() -> Vec<Case> {
     use Operator as O;
     let x = build::tensor("x", Dtype::Float32, Memory::Sbuf, &[128, 64]);
     let mem_fill = || zero(t("a"));
-    let mut shared = one_core(vec![mem_fill()]);
-    shared.shared_constants.push(SharedConstantFile { name: Str::new("c"), file_name: Str::new("c.npy") });
+    let constant_file = |file: &str| {
+        let mut k = one_core(vec![mem_fill()]);
+        k.shared_constants.push(SharedConstantFile { name: Str::new("c"), file_name: Str::new(file) });
+        k
+    };
     let mut edges = one_core(vec![mem_fill()]);
     edges.edges.push(Edges { from_edge: Str::new("s0"), to_edges: vec![Str::new("lost")] });
     let in_sbuf = build::lnc("k", &[&x], &[], vec![vec![]]);
@@ -257,7 +260,22 @@ fn cases() -> Vec<Case> {
             "NeuronCoreId must be set when the LNC count is greater than 1",
             no_core(two_cores(vec![], vec![])),
         ),
-        ("K0005", "shared constant `c`: cannot load c.npy: no file c.npy", run(shared)),
+        ("K0005", "shared constant `c`: cannot load c.npy: no file c.npy", run(constant_file("c.npy"))),
+        (
+            "K0005",
+            "shared constant `c`: ../c.npy is not a file below the kernel's folder",
+            run(constant_file("../c.npy")),
+        ),
+        (
+            "K0005",
+            "shared constant `c`: /c.npy is not a file below the kernel's folder",
+            run(constant_file("/c.npy")),
+        ),
+        (
+            "K0064",
+            "memSet: address `COMPILER-GENERATED-x` has a name that is kept for tensors of the compiler",
+            op(zero(t("COMPILER-GENERATED-x"))),
+        ),
         ("K0006", "x input cannot be found ", run(in_sbuf)),
         ("K0006", "x output cannot be found ", run(out_sbuf)),
         ("K0008", "kernel has no body", run(build::lnc("k", &[], &[], vec![]))),
@@ -866,4 +884,17 @@ fn barrier_findings_name_both_sites_and_the_vendor_codes() {
     let d = &l.diags[0];
     assert_eq!(d.sites.iter().map(|s| s.core.map(|c| c.0)).collect::<Vec<_>>(), [Some(0), Some(1)]);
     assert!(d.sites.iter().all(|s| s.pos.is_some()) && d.notes[0].contains("1187"));
+}
+
+#[test]
+fn a_bad_statement_is_reported_once_and_not_again_by_later_checks() {
+    // The swap of core 0 is wrong; that its name, its register and its place in the sequence are missing is no news.
+    let bad = swap(float(1.0), int(1), int(0));
+    let mut k = two_cores(vec![bad, zero(t("a"))], vec![swap(int(0), int(0), int(0)), zero(t("a"))]);
+    k.edges.push(Edges { from_edge: Str::new("s0"), to_edges: vec![Str::new("s1")] });
+    let l = run(k);
+    assert_eq!(l.diags.iter().map(|d| d.code.info().id).collect::<Vec<_>>(), ["K0043"]);
+    let load = Operator::TensorLoad(TensorLoad { dst: Str::new("q"), src: TensorRef::Register(0) });
+    let l = run(one_core(vec![load, build::dma_copy(t("a"), moved("h", Ok("q"), true))]));
+    assert_eq!(l.diags.iter().map(|d| d.code.info().id).collect::<Vec<_>>(), ["K0012"]);
 }

@@ -638,6 +638,65 @@ fn local_all_reduce_option() {
 }
 
 #[test]
+fn collectives_count_in_program_order_and_take_several_tensors() {
+    let swap = |peer| build::send_recv(t("a"), t("b"), peer, 0);
+    let reduce = || {
+        let srcs = vec![t("a"), t("b")];
+        let dsts = vec![t("c"), t("d")];
+        Operator::AllReduce(CollectiveOp {
+            op: Some(AluOp::Min),
+            ..build::collective(dsts, srcs, &[&[0, 1]])
+        })
+    };
+    let p = good(run(two_cores(vec![swap(1), reduce(), swap(1)], vec![swap(0), reduce(), swap(0)])));
+    for m in &p.modules {
+        let names: Vec<_> = insts(m).iter().map(|i| i.name.as_str()).collect();
+        assert_eq!(names, ["LocalSendRecv-0", "AllReduce-1", "LocalSendRecv-2"]);
+        let i = by_name(m, "AllReduce-1");
+        let tensors = |list: &[O]| -> Vec<String> {
+            list.iter().filter_map(O::as_ap).map(|a| m.memlocs[a.loc].name.to_string()).collect()
+        };
+        assert_eq!(
+            (tensors(&i.ins), tensors(&i.outs)),
+            (vec!["a".into(), "b".into()], vec!["c".into(), "d".into()])
+        );
+    }
+}
+
+#[test]
+fn usable_sbuf_of_each_generation() {
+    for (arch, usable) in
+        [(ArchLevel::Sunda, 180_224), (ArchLevel::Gen3, 212_984), (ArchLevel::CoreV4, 245_752)]
+    {
+        for (byte, fits) in [(usable - 256, true), (usable - 255, false)] {
+            let tile = build::whole(&build::at(&sb("e", Dtype::Float32, &[128, 64]), 0, byte));
+            let k = one_core(vec![fill(tile, float(0.0), Dtype::Float32, Engine::Dve)]);
+            let l = lower(&k.into(), &LowerOptions { arch, ..options() });
+            assert_eq!(l.program.is_some(), fits, "{arch} {byte}");
+        }
+    }
+}
+
+#[test]
+fn hbm_views_are_constants() {
+    let view = TensorRef::Hbm(Box::new(TensorHbm {
+        name: Str::new("c"),
+        dtype: Dtype::Float32,
+        address: 64,
+        dims: [build::pair(64, 128), build::pair(1, 64)].into_iter().collect(),
+    }));
+    let mut k = one_core(vec![copy(t("a"), view, DgeComputeOp::None, false)]);
+    k.shared_constants.push(SharedConstantFile { name: Str::new("c"), file_name: Str::new("c.npy") });
+    let load = |_: &str| Ok(Vec::new());
+    let p = good(lower(&k.into(), &LowerOptions::new(ArchLevel::Gen3, &load)));
+    let m = &p.modules[0];
+    let a = ap(by_name(m, "s0"), false, 0);
+    assert_eq!((a.offset, pairs(a)), (64, vec![(8192, 1), (1, 8192)]));
+    assert_eq!(space(m, "c").0, TensorKind::Const);
+    assert_eq!(location(m, "c").size_bytes(), (8192 + 64) * 4);
+}
+
+#[test]
 fn strict_mode_drops_the_extensions() {
     let both = |op: Operator| (good(run(one_core(vec![op.clone()]))), good(run_strict(one_core(vec![op]))));
     let first = |p: &tandem_bir::Program| insts(&p.modules[0])[0].clone();
@@ -677,6 +736,12 @@ fn strict_mode_drops_the_extensions() {
         reduce_init: Some(float(2.0)),
     }));
     assert_eq!([&own, &strict].map(|p| letters(&first(p).ins)), ["AFF", "AF"]);
+    let all_to_all = Operator::AllToAll(CollectiveOp {
+        concat_dim: Some(1),
+        ..build::collective(vec![t("a")], vec![t("b")], &[&[0]])
+    });
+    let (own, strict) = both(all_to_all);
+    assert_eq!([&own, &strict].map(|p| first(p).get_int(Attr::ConcatDim)), [Some(1), Some(0)]);
     let swap = |flag| {
         let op = |peer| match build::send_recv(t("a"), t("b"), peer, 0) {
             Operator::SendRecv(s) => Operator::SendRecv(SendRecv { use_gpsimd_dma: flag, ..s }),

@@ -131,7 +131,7 @@ codes! {
     K0002 Unsupported Error "too many cores" "An LNC has one or two cores; more than two cannot be expressed on the machine, and trn1 has LNCs of one core. The file was traced for more cores than that.";
     K0003 Finding Note "core without a body" "The LNC has more cores than the kernel has bodies. The cores beyond get an empty program, as the vendor's compiler does with the same sentence.";
     K0004 Finding Error "core id missing" "A kernel of several bodies can only be lowered for modules that know their core. The vendor's compiler says: NeuronCoreId must be set when the LNC count is greater than 1.";
-    K0005 Input Error "shared constant cannot be loaded" "The kernel names a file for a shared constant, relative to the kernel's own folder. The file is not there or cannot be read. Copy the folder shared_constants along with the kernel.";
+    K0005 Input Error "shared constant cannot be loaded" "The kernel names a file for a shared constant, relative to the kernel's own folder. The file is not there, cannot be read, or does not lie below that folder. Copy the folder shared_constants along with the kernel.";
     K0006 Finding Error "input or output not in HBM" "Inputs and outputs of a kernel are HBM tensors; this one names another memory, so nothing outside the core could be bound to it. The vendor's compiler says that the input or output cannot be found.";
     K0008 Finding Error "kernel without a body" "A traced kernel has one list of blocks per core. This file has none, so there is nothing to run.";
     // statements and their names
@@ -185,7 +185,7 @@ codes! {
     K0061 Finding Error "core barriers differ between cores" "The i-th core barrier of every core is one meeting: all cores need as many, for the same cores. The vendor's verifier fails with 1187, 1188 or 1189 otherwise.";
     K0062 Finding Error "core barrier for the wrong cores" "A core barrier names cores of the LNC, the own one among them.";
     K0063 Unsupported Error "tensor in registers" "Tensors in register memory have no lowering. Scalars travel by tensor_load and tensor_store.";
-    K0064 Finding Error "address used in two ways" "Views of one address agree on its memory and size; the name of an address is its identity.";
+    K0064 Finding Error "address used in two ways" "Views of one address agree on its memory and size; the name of an address is its identity. Names that start with COMPILER-GENERATED- are kept for tensors the compiler makes.";
     K0065 Finding Error "constant without a file" "An allocated HBM view is a constant, and its value comes from a file of the shared constants. None is listed for this name.";
     K0066 Finding Error "pattern does not fit the partition pitch" "A view with shorter rows than its region is addressed row by row: the partition step must be whole rows of the view and the free part must stay inside one row.";
     K0067 Finding Error "access too large" "Offsets and steps of an access must stay inside 64-bit arithmetic.";

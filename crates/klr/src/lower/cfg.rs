@@ -48,8 +48,10 @@ impl<'k> Core<'k> {
     pub(crate) fn body(&mut self, body: &'k [k::Block]) {
         self.has_body = true;
         self.create_blocks(body);
-        let mut budget =
-            body.iter().map(|b| b.body.len()).sum::<usize>().saturating_mul(MAX_INLINING).max(1024);
+        let statements = body.iter().map(|b| b.body.len()).sum::<usize>();
+        self.m.insts.reserve(statements);
+        self.names.reserve(statements);
+        let mut budget = statements.saturating_mul(MAX_INLINING).max(1024);
         for (block, index) in self.blocks.order.clone() {
             self.walk_block(body, block, index, &mut budget);
         }
@@ -81,6 +83,7 @@ impl<'k> Core<'k> {
                 }
             }
             let id = self.m.add_block(self.f, &block.label);
+            self.m.blocks[id].insts.reserve(block.body.len());
             self.blocks.order.push((id, index));
             self.blocks.labels.entry(&block.label).or_insert(Label::Block(id));
         }

@@ -5,12 +5,15 @@
 use super::plan::{Kernel, Plan};
 use super::{BarrierRecord, Done};
 use rustc_hash::FxHashMap;
-use tandem_bir::diag::{Diagnostic, codes};
-use tandem_bir::{AddressSpace, Attr, CollectiveKind, CompactString, Module};
+use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::{AddressSpace, Attr, CollectiveKind, CompactString, InstId, Module};
 
 /// Compares the collectives and barriers of every core with those of core 0.
 pub(crate) fn check(plan: &Plan<'_>, kernel: &mut Kernel, done: &mut [Done]) {
     if plan.view.bodies.len() < 2 {
+        return;
+    }
+    if done.iter().any(|d| d.broken) {
         return;
     }
     let Some((zero, rest)) = done.split_first() else { return };
@@ -19,6 +22,15 @@ pub(crate) fn check(plan: &Plan<'_>, kernel: &mut Kernel, done: &mut [Done]) {
             collectives(kernel, zero, other, i + 1);
             barriers(kernel, zero, other, i + 1);
         }
+    }
+}
+
+/// The place of an instruction, labelled with its statement when that has another name.
+fn place(kernel: &Kernel, d: &Done, inst: InstId) -> Site {
+    let site = Site::of_inst(&kernel.locs, &d.module, inst);
+    match d.module.insts[inst].more.as_ref().and_then(|m| m.label.as_ref()) {
+        Some(label) => site.label(format!("statement {label}")),
+        None => site,
     }
 }
 
@@ -36,10 +48,8 @@ fn collectives(kernel: &mut Kernel, zero: &Done, other: &Done, core: usize) {
             let text = format!("collective sequence differs between core 0 and core {core} at {name}");
             let mut d = Diagnostic::new(codes::K0058, text)
                 .note("every core must run the same collectives in the same order");
-            let place =
-                |d: &Done, c: &super::CcRecord| c.site.clone().label(d.module.insts[c.inst].name.to_string());
-            d.sites.extend(a.map(|c| place(zero, c)));
-            d.sites.extend(b.map(|c| place(other, c)));
+            d.sites.extend(a.map(|c| place(kernel, zero, c.inst)));
+            d.sites.extend(b.map(|c| place(kernel, other, c.inst)));
             kernel.diags.push(d);
             return;
         }
@@ -50,8 +60,8 @@ fn collectives(kernel: &mut Kernel, zero: &Done, other: &Done, core: usize) {
             let text = format!("{name}: replica groups or pairs differ between core 0 and core {core}");
             let d = Diagnostic::new(codes::K0056, text)
                 .note(format!("core 0 has {:?}, core {core} has {:?}", a.groups, b.groups))
-                .site(a.site.clone())
-                .site(b.site.clone());
+                .site(place(kernel, zero, a.inst))
+                .site(place(kernel, other, b.inst));
             kernel.diags.push(d);
         }
     }
@@ -65,8 +75,13 @@ fn barriers(kernel: &mut Kernel, zero: &Done, other: &Done, core: usize) {
         let mut d = Diagnostic::new(codes::K0061, text).note(vendor);
         // The first barrier without a partner, and the last one of the other core.
         let (more, fewer, at) = if n > m { (zero, other, m) } else { (other, zero, n) };
-        d.sites.extend(more.barriers.get(at).map(|b| b.site.clone().label("has no partner")));
-        d.sites.extend(fewer.barriers.last().map(|b| b.site.clone().label("last barrier of the other core")));
+        d.sites.extend(more.barriers.get(at).map(|b| place(kernel, more, b.inst).label("has no partner")));
+        d.sites.extend(
+            fewer
+                .barriers
+                .last()
+                .map(|b| place(kernel, fewer, b.inst).label("last barrier of the other core")),
+        );
         kernel.diags.push(d);
         return;
     }
@@ -81,8 +96,10 @@ fn barriers(kernel: &mut Kernel, zero: &Done, other: &Done, core: usize) {
                 "core barrier {i} is for cores {:?} on core 0 and for cores {:?} on core {core}",
                 a.cores, b.cores
             );
-            let d =
-                Diagnostic::new(codes::K0061, text).note(vendor).site(a.site.clone()).site(b.site.clone());
+            let d = Diagnostic::new(codes::K0061, text)
+                .note(vendor)
+                .site(place(kernel, zero, a.inst))
+                .site(place(kernel, other, b.inst));
             kernel.diags.push(d);
         }
     }

@@ -164,7 +164,6 @@ fn generate<'p>(plan: &'p Plan<'p>, kernel: &mut Kernel) -> Option<Program> {
 #[derive(Clone, Debug)]
 pub(crate) struct CcRecord {
     pub inst: InstId,
-    pub site: Site,
     /// Replica groups, or source/target pairs.
     pub groups: Vec<Vec<i64>>,
 }
@@ -173,7 +172,6 @@ pub(crate) struct CcRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct BarrierRecord {
     pub inst: InstId,
-    pub site: Site,
     pub cores: Vec<i64>,
 }
 
@@ -187,6 +185,8 @@ pub(crate) struct Done {
     /// DRAM locations that are shared when another core has them too.
     pub hbm_internal: Vec<MemLocId>,
     pub has_body: bool,
+    /// A collective, swap or barrier could not be lowered, so their lists are incomplete.
+    pub broken: bool,
 }
 
 /// The statement being lowered.
@@ -231,6 +231,9 @@ pub(crate) struct Core<'k> {
     pub hbm_internal: Vec<MemLocId>,
     pub blocks: cfg::Blocks<'k>,
     has_body: bool,
+    broken: bool,
+    /// Names of statements that could not be lowered.
+    failed: FxHashSet<CompactString>,
 }
 
 impl<'k> Core<'k> {
@@ -263,6 +266,8 @@ impl<'k> Core<'k> {
             hbm_internal: Vec::new(),
             blocks: cfg::Blocks::default(),
             has_body: false,
+            broken: false,
+            failed: FxHashSet::default(),
         }
     }
 
@@ -274,6 +279,7 @@ impl<'k> Core<'k> {
             barriers: self.barriers,
             hbm_internal: self.hbm_internal,
             has_body: self.has_body,
+            broken: self.broken,
         }
     }
 
@@ -328,6 +334,9 @@ impl<'k> Core<'k> {
         self.cur.loc = Some(self.kernel.locs.intern(entry));
         if let Err(fail) = ops::leaf(self, &stmt.op) {
             self.report(*fail);
+            // Checks that would only repeat this finding in other words leave the statement out.
+            self.broken |= stmt.op.is_cross_core();
+            self.failed.extend(stmt.name.clone());
         }
     }
 
@@ -338,7 +347,7 @@ impl<'k> Core<'k> {
     }
 
     fn statement_name(&self) -> Option<&'k CompactString> {
-        self.cur.stmt.and_then(|s| s.name.as_ref())
+        self.cur.stmt.and_then(|s| s.name.as_ref()).filter(|n| !n.is_empty())
     }
 
     fn push(&mut self, mut inst: Inst, name: CompactString) -> InstId {
@@ -446,7 +455,12 @@ impl<'k> Core<'k> {
                             deps.push(Dep { inst: from, kind: EdgeKind::Ordered });
                         }
                     }
-                    (from, _) => self.lost_edge(e, to, if from.is_none() { &e.from_edge } else { to }),
+                    (from, _) => {
+                        let missing = if from.is_none() { &e.from_edge } else { to };
+                        if !self.failed.contains(missing) {
+                            self.lost_edge(e, to, missing);
+                        }
+                    }
                 }
             }
         }
@@ -463,6 +477,26 @@ impl<'k> Core<'k> {
 
     fn find_named(&self, name: &str) -> Option<InstId> {
         self.names.find(name).or_else(|| self.aliases.get(name).copied())
+    }
+}
+
+impl k::Operator {
+    /// Takes part in the checks across cores.
+    fn is_cross_core(&self) -> bool {
+        matches!(
+            self,
+            k::Operator::SendRecv(_)
+                | k::Operator::CoreBarrier(_)
+                | k::Operator::AllReduce(_)
+                | k::Operator::AllGather(_)
+                | k::Operator::ReduceScatter(_)
+                | k::Operator::AllToAll(_)
+                | k::Operator::CollectivePermute(_)
+                | k::Operator::CollectivePermuteImplicit(_)
+                | k::Operator::CollectivePermuteImplicitReduce(_)
+                | k::Operator::SendRecvCompute(_)
+                | k::Operator::Broadcast(_)
+        )
     }
 }
 

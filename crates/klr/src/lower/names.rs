@@ -5,6 +5,7 @@
 //! edges name instructions across blocks.
 
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 use tandem_bir::{CompactString, InstId};
 
@@ -18,20 +19,31 @@ pub(crate) struct Names {
 impl Names {
     /// Takes `base`, or `base` with the first free suffix, for an instruction.
     pub(crate) fn take(&mut self, base: &str, inst: InstId) -> CompactString {
-        let mut name = CompactString::new(base);
-        if self.taken.contains_key(&name) {
-            let next = self.next.entry(name.clone()).or_insert(1);
-            loop {
-                name.clear();
-                let _ = write!(name, "{base}.{next}");
-                *next += 1;
-                if !self.taken.contains_key(&name) {
-                    break;
+        let name = CompactString::new(base);
+        match self.taken.entry(name) {
+            Entry::Vacant(free) => {
+                let name = free.key().clone();
+                free.insert(inst);
+                name
+            }
+            Entry::Occupied(taken) => {
+                let next = self.next.entry(taken.key().clone()).or_insert(1);
+                let mut name = CompactString::default();
+                loop {
+                    name.clear();
+                    let _ = write!(name, "{base}.{next}");
+                    *next += 1;
+                    if let Entry::Vacant(free) = self.taken.entry(name.clone()) {
+                        free.insert(inst);
+                        return name;
+                    }
                 }
             }
         }
-        self.taken.insert(name.clone(), inst);
-        name
+    }
+    /// Makes room for more names.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.taken.reserve(more);
     }
     /// The instruction of this name.
     pub(crate) fn find(&self, name: &str) -> Option<InstId> {

@@ -142,6 +142,16 @@ impl<'k> Plan<'k> {
             if kernel.payloads.contains_key(c.file_name.as_str()) {
                 continue;
             }
+            if !stays_inside(&c.file_name) {
+                kernel.diags.push(Diagnostic::new(
+                    codes::K0005,
+                    format!(
+                        "shared constant `{}`: {} is not a file below the kernel's folder",
+                        c.name, c.file_name
+                    ),
+                ));
+                continue;
+            }
             match (self.opts.constants)(&c.file_name) {
                 Ok(bytes) => {
                     kernel.payloads.insert(c.file_name.to_string(), bytes.into());
@@ -166,6 +176,12 @@ impl<'k> Plan<'k> {
     fn is_private(&self, t: &k::TensorName) -> bool {
         self.lnc_size > 1 && t.address.memory == k::Memory::PrivateHbm
     }
+}
+
+/// A relative path without a way up: loading and writing constants stays in their folder.
+fn stays_inside(file: &str) -> bool {
+    let path = std::path::Path::new(file);
+    !file.is_empty() && path.components().all(|c| matches!(c, std::path::Component::Normal(_)))
 }
 
 fn is_dram(t: &k::TensorName) -> bool {

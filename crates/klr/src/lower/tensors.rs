@@ -19,6 +19,9 @@ use tandem_bir::{
 /// Partitions of SBUF and PSUM.
 const PARTITIONS: u64 = 128;
 
+/// Names of compiler-made tensors start so.
+const RESERVED: &str = "COMPILER-GENERATED-";
+
 /// What a location was minted from; a second tensor over the same address must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
@@ -131,6 +134,10 @@ impl Core<'_> {
     /// Mints the location of a tensor. Addresses outside their memory are reported once, here.
     pub(crate) fn mint(&mut self, t: &k::TensorName, role: Role) -> Res<Region> {
         let a = &t.address;
+        if a.name.starts_with(RESERVED) {
+            let text = format!("address `{}` has a name that is kept for tensors of the compiler", a.name);
+            return Err(Fail::new(codes::K0064, text));
+        }
         let (mem, class) = match a.memory {
             k::Memory::Hbm | k::Memory::SharedHbm | k::Memory::PrivateHbm => {
                 (MemoryType::Dram, TensorClass::Tensor)

@@ -97,8 +97,7 @@ pub(super) fn collective(c: &mut Core<'_>, op: &Op, o: &k::CollectiveOp) -> Step
     i.ins = srcs.into_iter().map(Into::into).collect();
     i.outs = dsts.into_iter().map(Into::into).collect();
     let id = c.emit_collective(stem, i);
-    let site = c.site();
-    c.collectives.push(CcRecord { inst: id, site, groups });
+    c.collectives.push(CcRecord { inst: id, groups });
     Ok(())
 }
 
@@ -316,8 +315,7 @@ pub(super) fn send_recv(c: &mut Core<'_>, o: &k::SendRecv) -> Step {
     i.ins.push(src.into());
     i.outs.push(dst.into());
     let id = c.emit_collective("LocalSendRecv", i);
-    let site = c.site();
-    c.collectives.push(CcRecord { inst: id, site, groups: Vec::new() });
+    c.collectives.push(CcRecord { inst: id, groups: Vec::new() });
     Ok(())
 }
 
@@ -340,7 +338,6 @@ pub(super) fn core_barrier(c: &mut Core<'_>, o: &k::CoreBarrier) -> Step {
     i.ins.push(data.clone().into());
     i.outs.push(data.into());
     let id = c.emit("CoreBarrier-", i);
-    let site = c.site();
-    c.barriers.push(BarrierRecord { inst: id, site, cores: o.cores.clone() });
+    c.barriers.push(BarrierRecord { inst: id, cores: o.cores.clone() });
     Ok(())
 }

@@ -7,12 +7,14 @@ use tandem_bir::{Attr, Dtype, EngineKind, Immediate, Opcode, Operand, RegAccess}
 
 /// IT 75.
 pub(super) fn load(c: &mut Core<'_>, o: &k::TensorLoad) -> Step {
+    // First, so that later statements know the register also when the access is bad.
+    let dst = c.reg_operand(&o.dst);
     let src = c.tile(&o.src)?;
     let mut i = inst(Opcode::TensorLoad);
     i.engine = EngineKind::All;
     let src = src.into_operand(&mut i);
     i.ins.push(src);
-    i.outs.push(c.reg_operand(&o.dst));
+    i.outs.push(dst);
     c.emit("TensorLoad-", i);
     Ok(())
 }
@@ -92,13 +94,14 @@ pub(super) fn rank_id(c: &mut Core<'_>, o: &k::RankId) -> Step {
 
 /// IT 66.
 pub(super) fn processing_rank_id(c: &mut Core<'_>, o: &k::CurrentProcessingRankId) -> Step {
+    let dst = rank_register(c, &o.dst);
     collective::check_groups(c, &o.replica_group)?;
     let mut i = inst(Opcode::GetCurProcessingRankId);
     i.engine = EngineKind::All;
     i.set(Attr::IterId, o.iteration_id);
     i.set(Attr::ChannelId, o.channel_id);
     i.set(Attr::ReplicaGroups, o.replica_group.clone());
-    i.outs.push(rank_register(c, &o.dst));
+    i.outs.push(dst);
     c.emit("GetCurProcessingRankID-", i);
     Ok(())
 }
