@@ -1,2 +1,19 @@
-//! Command line of Tandem.
-fn main() {}
+//! `tandem`: parses the command line, runs a verb, turns findings into an exit code.
+
+use clap::Parser as _;
+use std::process::ExitCode;
+use tandem::cli::Cli;
+use tandem::{cmd, out};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // A fault of ours must not look like a finding about the kernel: it has its own exit code and text.
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cmd::dispatch(&cli)));
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(_) => {
+            out::eprint("error[I0001]: internal error; please report it together with the input that shows it\n");
+            ExitCode::from(70)
+        }
+    }
+}

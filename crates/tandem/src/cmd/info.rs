@@ -1,0 +1,95 @@
+//! `tandem info`.
+
+use crate::cli::{Format, InfoArgs};
+use crate::load::{BirForm, Input, load};
+use crate::out::{self, Console};
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use tandem_bir::diag::{Diagnostic, exit_code};
+use tandem_bir::{Port, Program};
+
+pub(super) fn run(a: &InfoArgs, console: Console) -> u8 {
+    let input = match load(&a.file) {
+        Ok(i) => i,
+        Err(d) => {
+            console.diagnostics(&d);
+            return exit_code(&d);
+        }
+    };
+    match &input {
+        Input::Klr(outcome, _) => {
+            let info = tandem_klr::info::Info::of(outcome);
+            match a.format {
+                Format::Text => out::print(&info.to_text()),
+                Format::Json => super::print_json(&info.to_json()),
+            }
+            let notes: Vec<Diagnostic> = outcome.notes.iter().cloned().map(Diagnostic::from).collect();
+            console.diagnostics(&notes);
+        }
+        Input::Bir(p, form) => match a.format {
+            Format::Text => out::print(&bir_text(p, *form)),
+            Format::Json => super::print_json(&bir_json(p, *form)),
+        },
+    }
+    0
+}
+
+fn counts(p: &Program) -> Vec<(String, IndexMap<String, u64>)> {
+    p.modules
+        .iter()
+        .map(|m| {
+            let mut c: Vec<(String, u64)> = Vec::new();
+            for (_, _, i) in m.walk() {
+                let name = m.insts[i].opcode.to_string();
+                match c.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
+                    Ok(k) => c[k].1 += 1,
+                    Err(k) => c.insert(k, (name, 1)),
+                }
+            }
+            (format!("{}/sg{:02}", m.name, m.subgraph), c.into_iter().collect())
+        })
+        .collect()
+}
+
+fn port_json(p: &Port) -> Value {
+    json!({"name": p.name, "dtype": p.dtype.to_string(), "shape": p.shape})
+}
+
+fn bir_json(p: &Program, form: BirForm) -> Value {
+    json!({
+        "kind": form.describe(),
+        "kernel": p.name,
+        "arch": p.arch().to_string(),
+        "level": format!("{:?}", p.level).to_lowercase(),
+        "cores": p.lnc_size,
+        "subgraphs": p.num_subgraphs(),
+        "inputs": p.signature.inputs.iter().map(port_json).collect::<Vec<_>>(),
+        "outputs": p.signature.outputs.iter().map(port_json).collect::<Vec<_>>(),
+        "instructions": counts(p).into_iter().map(|(m, c)| json!({"module": m, "counts": c})).collect::<Vec<_>>(),
+    })
+}
+
+fn bir_text(p: &Program, form: BirForm) -> String {
+    let mut s = String::new();
+    let _ = writeln!(s, "kind      {}", form.describe());
+    let _ = writeln!(s, "kernel    {}", p.name);
+    let _ = writeln!(s, "arch      {}", p.arch());
+    let _ = writeln!(s, "level     {}", format!("{:?}", p.level).to_lowercase());
+    let _ = writeln!(s, "cores     {}", p.lnc_size);
+    let _ = writeln!(s, "subgraphs {}", p.num_subgraphs());
+    for (title, ports) in [("inputs", &p.signature.inputs), ("outputs", &p.signature.outputs)] {
+        let _ = writeln!(s, "{title}");
+        for port in ports {
+            let shape: Vec<String> = port.shape.iter().map(u64::to_string).collect();
+            let _ = writeln!(s, "  {} {} [{}]", port.name, port.dtype, shape.join(", "));
+        }
+    }
+    for (m, c) in counts(p) {
+        let _ = writeln!(s, "instructions of {m}");
+        for (name, n) in c {
+            let _ = writeln!(s, "  {n:>8} {name}");
+        }
+    }
+    s
+}

@@ -1,0 +1,36 @@
+//! One module per verb. Each returns the exit code.
+
+mod check;
+mod explain;
+mod info;
+mod lower;
+mod run;
+
+use crate::cli::{Cli, Verb};
+use crate::out::{self, Console};
+use clap::CommandFactory as _;
+
+/// Runs the verb of a command line; the exit code.
+pub fn dispatch(cli: &Cli) -> u8 {
+    let console = Console { quiet: cli.quiet, verbose: cli.verbose };
+    match &cli.verb {
+        Verb::Info(a) => info::run(a, console),
+        Verb::Lower(a) => lower::run(a, console),
+        Verb::Check(a) => check::run(a, console),
+        Verb::Run(a) => run::run(a, console),
+        Verb::Explain(a) => explain::run(a, console),
+        Verb::Completions { shell } => {
+            let mut buf = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "tandem", &mut buf);
+            out::print(&String::from_utf8_lossy(&buf));
+            0
+        }
+    }
+}
+
+/// `println!` of a JSON value, indented.
+fn print_json(v: &serde_json::Value) {
+    let mut s = serde_json::to_string_pretty(v).unwrap_or_default();
+    s.push('\n');
+    out::print(&s);
+}

@@ -1,0 +1,230 @@
+//! From an input to a program at a level, and from there to numbers.
+//!
+//! - level `bir`: per-core modules with abstract collectives, engines and on-chip addresses filled in;
+//! - level `lowered`: after the multi-core passes.
+//!
+//! Every stage verifies what it takes over. A finding of error severity ends the stage; later stages see only verified
+//! programs.
+
+use crate::cli::{CompileArgs, LocalAllReduce, Ptcom, Transport};
+use crate::load::{Input, read_relative};
+use tandem_backend::pass::{self, Hooks, NoHooks, PassOptions, PassOutcome};
+use tandem_backend::pipeline;
+use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::{ArchLevel, Level, Program, verify};
+use tandem_klr::lower as klr_lower;
+
+/// What a stage gave: the program unless a finding is an error, and all findings.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// The program.
+    pub program: Option<Program>,
+    /// Findings of every severity.
+    pub diags: Vec<Diagnostic>,
+    /// What the passes said, when they ran.
+    pub passes: PassOutcome,
+}
+
+/// `--target`, else the program's own level, else trn2.
+///
+/// # Errors
+/// U0001 for a name that is no target.
+pub fn target(args: &CompileArgs) -> Result<Option<ArchLevel>, Diagnostic> {
+    args.target
+        .as_deref()
+        .map(|t| {
+            ArchLevel::from_target(t)
+                .ok_or_else(|| Diagnostic::new(codes::U0001, format!("unknown target `{t}`; known: trn1, trn2, trn3")))
+        })
+        .transpose()
+}
+
+/// Options of the passes for a program.
+pub fn pass_options(args: &CompileArgs, p: &Program) -> PassOptions {
+    let mut o = PassOptions::for_program(p);
+    o.sendrecv_to_gpsimd_max_bpp = args.sendrecv_to_gpsimd_max_bpp;
+    o.transport = match args.transport {
+        Transport::Auto => pass::Transport::Auto,
+        Transport::Gpsimd => pass::Transport::Gpsimd,
+        Transport::Dma => pass::Transport::Dma,
+        Transport::Request => pass::Transport::Request,
+    };
+    o.local_allreduce = match args.local_allreduce {
+        LocalAllReduce::Auto => pass::LocalAllReduce::Auto,
+        LocalAllReduce::Never => pass::LocalAllReduce::Never,
+        LocalAllReduce::Always => pass::LocalAllReduce::Always,
+    };
+    o.ranks_are_cores = args.ranks.is_none();
+    o.sb2sb_elide_end_barrier = args.sb2sb_elide_end_barrier;
+    o.sb2sb_repack = args.sb2sb_repack;
+    o.enable_remote_semaphore_dma = args.enable_remote_semaphore_dma;
+    if let Some(p) = args.ptcom {
+        o.ptcom = match p {
+            Ptcom::Off => pass::PtcomMode::Off,
+            Ptcom::P2p => pass::PtcomMode::P2p,
+            Ptcom::Notify => pass::PtcomMode::Notify,
+        };
+    }
+    o.ptcom_barrier_distance = args.ptcom_barrier_distance;
+    o.run_shared_allocation_before_post_sched = args.run_shared_allocation_before_post_sched;
+    o.separate_lifetime_corebarriers = args.separate_lifetime_corebarriers;
+    o.skip_barrier_checker = args.skip_barrier_checker;
+    o.strict_2_24 = args.strict_2_24;
+    o
+}
+
+fn check_lnc(lnc: Option<u32>, arch: ArchLevel) -> Result<(), Diagnostic> {
+    match lnc {
+        Some(n) => PassOptions::new(n, arch).validate(),
+        None => Ok(()),
+    }
+}
+
+/// Brings an input to level `bir` (verified, engines and on-chip addresses filled in).
+pub fn to_bir(input: &Input, args: &CompileArgs) -> Staged {
+    to_bir_with(input, args, &mut NoHooks)
+}
+
+/// The same with hooks around passes.
+pub fn to_bir_with(input: &Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> Staged {
+    let mut out = Staged::default();
+    let arch = match target(args) {
+        Ok(a) => a,
+        Err(d) => {
+            out.diags.push(d);
+            return out;
+        }
+    };
+    let mut program = match input {
+        Input::Klr(outcome, folder) => {
+            let arch = arch.unwrap_or(ArchLevel::Gen3);
+            if let Err(d) = check_lnc(args.lnc, arch) {
+                out.diags.push(d);
+                return out;
+            }
+            out.diags.extend(outcome.notes.iter().cloned().map(Diagnostic::from));
+            let constants = |name: &str| read_relative(folder, name);
+            let lowered = klr_lower::lower(
+                &outcome.file,
+                &klr_lower::LowerOptions {
+                    lnc_size: args.lnc,
+                    arch,
+                    strict_2_24: args.strict_2_24,
+                    local_allreduce: match args.local_allreduce {
+                        LocalAllReduce::Auto => klr_lower::LocalAllReduce::Auto,
+                        LocalAllReduce::Never => klr_lower::LocalAllReduce::Never,
+                        LocalAllReduce::Always => klr_lower::LocalAllReduce::Always,
+                    },
+                    ranks: match args.ranks {
+                        Some(n) => klr_lower::RanksAre::Lncs(n),
+                        None => klr_lower::RanksAre::Cores,
+                    },
+                    constants: &constants,
+                },
+            );
+            out.diags.extend(lowered.diags);
+            match lowered.program {
+                Some(p) => p,
+                None => return out,
+            }
+        }
+        Input::Bir(p, _) => {
+            let mut p = (**p).clone();
+            if let Some(a) = arch {
+                for m in &mut p.modules {
+                    m.arch = a;
+                }
+            }
+            if let Err(d) = check_lnc(args.lnc.or(Some(p.lnc_size)), p.arch()) {
+                out.diags.push(d);
+                return out;
+            }
+            p
+        }
+    };
+    let symbolic = program.modules.len() == 1 && program.modules[0].core.is_none();
+    if let Some(n) = args.lnc
+        && !symbolic
+        && n < program.lnc_size
+    {
+        let text = format!("the input has {} cores but the LNC size is {n}", program.lnc_size);
+        out.diags.push(Diagnostic::new(codes::U0005, text));
+        return out;
+    }
+    if symbolic && let Some(n) = args.lnc {
+        program.lnc_size = n;
+    }
+    if !verified(&program, &mut out.diags) {
+        return out;
+    }
+    if program.level == Level::Bir {
+        let opts = pass_options(args, &program);
+        let o = pipeline::prepare_with(&mut program, &opts, hooks);
+        out.take(o);
+        if out.passes.failed || !verified(&program, &mut out.diags) {
+            return out;
+        }
+    }
+    out.program = Some(program);
+    out
+}
+
+/// Brings a program of level `bir` to level `lowered`.
+pub fn to_lowered_with(mut staged: Staged, args: &CompileArgs, hooks: &mut dyn Hooks) -> Staged {
+    let Some(mut program) = staged.program.take() else { return staged };
+    if program.level == Level::Bir {
+        let opts = pass_options(args, &program);
+        let o = pipeline::lower_with(&mut program, &opts, hooks);
+        staged.take(o);
+        if staged.passes.failed || !verified(&program, &mut staged.diags) {
+            return staged;
+        }
+    }
+    staged.program = Some(program);
+    staged
+}
+
+/// The same without hooks.
+pub fn to_lowered(staged: Staged, args: &CompileArgs) -> Staged {
+    to_lowered_with(staged, args, &mut NoHooks)
+}
+
+impl Staged {
+    fn take(&mut self, o: PassOutcome) {
+        self.diags.extend(o.diags.iter().cloned());
+        self.passes.stats.extend(o.stats);
+        self.passes.decisions.extend(o.decisions);
+        self.passes.log.extend(o.log);
+        self.passes.ran.extend(o.ran);
+        self.passes.failed |= o.failed;
+    }
+}
+
+fn verified(p: &Program, diags: &mut Vec<Diagnostic>) -> bool {
+    match verify::verify(p) {
+        Ok(_) => true,
+        Err(found) => {
+            let fatal = found.iter().any(Diagnostic::is_error);
+            diags.extend(found);
+            !fatal
+        }
+    }
+}
+
+/// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels.
+pub fn check(input: &Input, args: &CompileArgs) -> Vec<Diagnostic> {
+    let mut staged = to_bir(input, args);
+    if let Some(p) = &staged.program {
+        let found = tandem_check::check(p, &check_options(args));
+        let fatal = found.iter().any(Diagnostic::is_error);
+        staged.diags.extend(found);
+        if !fatal {
+            staged = to_lowered(staged, args);
+            if let Some(p) = &staged.program {
+                let found = tandem_check::check(p, &check_options(args));
+                staged.diags.extend(found.into_iter().filter(|d| !staged.diags.contains(d)).collect::<Vec<_>>());
+            }
+        }
+    }
+    staged.diags
+}

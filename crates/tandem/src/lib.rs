@@ -1,0 +1,11 @@
+//! Tandem's command as a library: loading any input, bringing it to a level, running it.
+//!
+//! The command (`main.rs`) is thin: it parses options, calls these modules, prints what they return. The levels of
+//! a program and what they mean stand in [`driver`].
+
+
+pub mod cli;
+pub mod cmd;
+pub mod driver;
+pub mod load;
+pub mod out;
