@@ -119,7 +119,7 @@ pub fn to_bir_with(input: &Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> 
                         Some(n) => klr_lower::RanksAre::Lncs(n),
                         None => klr_lower::RanksAre::Cores,
                     },
-                    constants: &constants,
+                    ..klr_lower::LowerOptions::new(arch, &constants)
                 },
             );
             out.diags.extend(lowered.diags);

@@ -72,7 +72,7 @@ pub fn load(path: &Path) -> Result<Input, Vec<Diagnostic>> {
         Kind::Text => {
             let source = std::str::from_utf8(&bytes)
                 .map_err(|e| vec![not_utf8(&name, e.valid_up_to())])?;
-            let mut p = text::parse(source, &name)?;
+            let mut p = text::parse_with(source, &text::ParseOptions { file: &name, own_positions: true })?;
             load_constants(&mut p, &folder)?;
             Ok(Input::Bir(Box::new(p), BirForm::Text))
         }

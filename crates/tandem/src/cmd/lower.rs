@@ -73,7 +73,7 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {
 fn emit(p: &Program, a: &LowerArgs) -> std::io::Result<()> {
     match (&a.output, a.format) {
         (None, Format::Text) => {
-            out::print(&text::print_with(p, text::Constants::Inline));
+            out::print(&text::print_with(p, text::PrintOptions { constants: text::Constants::Inline }));
             Ok(())
         }
         (None, Format::Json) => {
@@ -83,7 +83,7 @@ fn emit(p: &Program, a: &LowerArgs) -> std::io::Result<()> {
             std::io::Write::flush(&mut w)
         }
         (Some(path), Format::Text) => {
-            out::write_file(path, text::print_with(p, text::Constants::Reference).as_bytes())?;
+            out::write_file(path, text::print(p).as_bytes())?;
             write_constants(p, path.parent().unwrap_or(Path::new("")))
         }
         (Some(path), Format::Json) if p.modules.len() == 1 => {

@@ -1,0 +1,269 @@
+//! `tandem run`: inputs from files or a seed, a simulation, outputs to files.
+
+use crate::cli::{Format, Profile, RunArgs, RunLevel};
+use crate::driver::{self, Staged};
+use crate::load::load;
+use crate::out::{self, Console};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use tandem_backend::explain::ExplainRow;
+use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
+use tandem_bir::{Port, Program};
+use tandem_sim::numeric_profile::NumericProfile;
+use tandem_sim::tensor::describe;
+use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random};
+
+pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
+    let finish = |diags: &[Diagnostic], extra: serde_json::Value| {
+        match a.format {
+            Format::Text => console.diagnostics(diags),
+            Format::Json => {
+                let mut v = json!({"diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>()});
+                if let (Some(v), serde_json::Value::Object(e)) = (v.as_object_mut(), extra) {
+                    v.extend(e);
+                }
+                super::print_json(&v);
+            }
+        }
+        exit_code(diags)
+    };
+    let Some((file, positional)) = a.files.split_first() else {
+        return finish(&[Diagnostic::new(codes::U0001, "no file given")], json!({}));
+    };
+    let input = match load(file) {
+        Ok(i) => i,
+        Err(d) => return finish(&d, json!({})),
+    };
+    let opts = match options(a) {
+        Ok(o) => o,
+        Err(d) => return finish(&[d], json!({})),
+    };
+    let mut staged = driver::to_bir(&input, &a.compile);
+    if a.level == RunLevel::Lowered {
+        staged = driver::to_lowered(staged, &a.compile);
+    }
+    let Some(program) = &staged.program else { return finish(&staged.diags, json!({})) };
+    let (outcome, made) = match simulate(a, program, positional, opts) {
+        Ok(o) => o,
+        Err(d) => {
+            let mut all = staged.diags;
+            all.extend(d);
+            return finish(&all, json!({}));
+        }
+    };
+    let mut diags = staged.diags.clone();
+    diags.extend(outcome.diagnostics.iter().cloned());
+    for p in &outcome.prints {
+        out::print(&p.to_string());
+    }
+    let mut written = Vec::new();
+    if outcome.stop == StopReason::Finished
+        && let Some(dir) = &a.output
+    {
+        match write_outputs(dir, &outcome.outputs) {
+            Ok(w) => written = w,
+            Err(d) => diags.push(d),
+        }
+    }
+    if a.format == Format::Text {
+        console.line(summary(a, program, &staged, &outcome, &made, &written).trim_end());
+    }
+    match a.stats {
+        Some(Format::Json) => super::print_json(&outcome.stats.to_json()),
+        Some(Format::Text) => out::print(&stats_text(&outcome)),
+        None => {}
+    }
+    finish(
+        &diags,
+        json!({
+            "stop": format!("{:?}", outcome.stop).to_lowercase(),
+            "outputs": outcome.outputs.iter()
+                .map(|t| json!({"name": t.name, "dtype": t.dtype.to_string(), "shape": t.shape})).collect::<Vec<_>>(),
+            "written": written.iter().map(|p| p.display().to_string()).collect::<Vec<_>>(),
+        }),
+    )
+}
+
+fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
+    let mut o = RunOptions {
+        schedule: Schedule::parse(&a.schedule).ok_or_else(|| {
+            Diagnostic::new(codes::U0001, format!("unknown schedule `{}`; known: eager, late, seed=N", a.schedule))
+        })?,
+        profile: match a.numeric_profile {
+            Profile::Hw => NumericProfile::hw(),
+            Profile::Birsim => NumericProfile::birsim(),
+        },
+        ..RunOptions::default()
+    };
+    if let Some(n) = a.compile.ranks {
+        o.ranks = Ranks::Lncs(n);
+    }
+    if a.compile.ptcom == Some(crate::cli::Ptcom::Notify) {
+        o.ptcom = tandem_sim::Ptcom::Notify;
+    }
+    if let Some(n) = a.max_steps {
+        o.step_limit = n;
+    }
+    Ok(o)
+}
+
+/// Runs; also the names of the inputs that were made from the seed.
+fn simulate(
+    a: &RunArgs,
+    program: &Program,
+    positional: &[PathBuf],
+    opts: RunOptions,
+) -> Result<(Outcome, Vec<String>), Vec<Diagnostic>> {
+    let mut ready = Simulator::new(program, opts)?;
+    let wanted: Vec<Port> = ready.wanted().to_vec();
+    let (inputs, made) = gather(a, positional, &wanted)?;
+    ready.set_inputs(&inputs)?;
+    Ok((ready.run(), made))
+}
+
+fn wants(wanted: &[Port]) -> String {
+    if wanted.is_empty() {
+        return "the kernel wants no inputs".to_owned();
+    }
+    let list: Vec<String> = wanted.iter().map(|p| describe(&p.name, p.dtype, &p.shape)).collect();
+    format!("the kernel wants: {}", list.join(", "))
+}
+
+fn gather(a: &RunArgs, positional: &[PathBuf], wanted: &[Port]) -> Result<(Vec<Tensor>, Vec<String>), Vec<Diagnostic>> {
+    let bad = |text: String| vec![Diagnostic::new(codes::U0003, text).note(wants(wanted))];
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    if positional.len() > wanted.len() {
+        return Err(bad(format!("{} input files for {} inputs", positional.len(), wanted.len())));
+    }
+    for (p, f) in wanted.iter().zip(positional) {
+        files.push((p.name.clone(), f.clone()));
+    }
+    for i in &a.inputs {
+        let Some((name, file)) = i.split_once('=') else {
+            return Err(bad(format!("`{i}` is not of the form name=file.npy")));
+        };
+        if files.iter().any(|(n, _)| n == name) {
+            return Err(bad(format!("input `{name}` is given twice")));
+        }
+        files.push((name.to_owned(), PathBuf::from(file)));
+    }
+    let mut out = Vec::new();
+    for (name, file) in &files {
+        let Some(port) = wanted.iter().find(|p| p.name == *name) else {
+            return Err(bad(format!("the kernel has no input `{name}`")));
+        };
+        let bytes = std::fs::read(file).map_err(|e| {
+            vec![Diagnostic::new(codes::U0002, format!("cannot read {}: {e}", file.display()))]
+        })?;
+        let t = npy::read(&bytes)
+            .and_then(|x| x.into_tensor(name, port.dtype))
+            .map_err(|e| bad(format!("input `{name}` from {}: {e}", file.display())))?;
+        out.push(t);
+    }
+    let mut made = Vec::new();
+    for port in wanted {
+        if out.iter().any(|t| t.name == port.name) {
+            continue;
+        }
+        let Some(seed) = a.random else {
+            return Err(bad(format!("input `{}` is missing", port.name))
+                .into_iter()
+                .map(|d| d.help("give it with `-i name=file.npy`, or fill all with `--random SEED`"))
+                .collect());
+        };
+        let t = random::random_tensor(seed, &port.name, port.dtype, &port.shape, RunOptions::default().memory_limit)
+            .ok_or_else(|| bad(format!("input `{}` is too large to make", port.name)))?;
+        out.push(t);
+        made.push(port.name.clone());
+    }
+    Ok((out, made))
+}
+
+/// Writes each output to `DIR/<name>.npy`; a tensor private to a core (`nc00:y`) to `DIR/nc00/y.npy`.
+fn write_outputs(dir: &Path, outputs: &[Tensor]) -> Result<Vec<PathBuf>, Diagnostic> {
+    let mut written = Vec::new();
+    for t in outputs {
+        let path = dir.join(file_name(&t.name));
+        out::write_file(&path, &npy::write(t))
+            .map_err(|e| Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())))?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+/// File of a port: `:` separates folders; whatever a file system may read otherwise becomes `_`.
+fn file_name(port: &str) -> PathBuf {
+    let clean = |s: &str| -> String {
+        let t: String = s.chars().map(|c| if c == '/' || c == '\\' || c == '\0' { '_' } else { c }).collect();
+        if t.is_empty() || t == "." || t == ".." { format!("_{t}") } else { t }
+    };
+    let mut parts: Vec<String> = port.split(':').map(clean).collect();
+    if let Some(last) = parts.last_mut() {
+        last.push_str(".npy");
+    }
+    parts.iter().collect()
+}
+
+fn summary(a: &RunArgs, p: &Program, staged: &Staged, o: &Outcome, made: &[String], written: &[PathBuf]) -> String {
+    let mut s = String::new();
+    let level = match a.level {
+        RunLevel::Bir => "bir",
+        RunLevel::Lowered => "lowered",
+    };
+    let cores = p.lnc_size;
+    let _ = writeln!(s, "{}: {cores} core{}, level {level}", p.name, if cores == 1 { "" } else { "s" });
+    if let (false, Some(seed)) = (made.is_empty(), a.random) {
+        let _ = writeln!(s, "  inputs from seed {seed}: {}", made.join(", "));
+    }
+    for r in &staged.passes.decisions {
+        let _ = writeln!(s, "  {}", decision_line(r));
+    }
+    let total: u64 = o.stats.executed.iter().flatten().sum();
+    let each: Vec<String> = o.stats.executed.iter().map(|c| c.iter().sum::<u64>().to_string()).collect();
+    let _ = writeln!(s, "  {total} instructions executed ({} per core)", each.join(" + "));
+    match o.stop {
+        StopReason::Finished if written.is_empty() => {
+            for t in &o.outputs {
+                let _ = writeln!(s, "  output {} (not written: no -o)", describe(&t.name, t.dtype, &t.shape));
+            }
+        }
+        StopReason::Finished => {
+            for (t, f) in o.outputs.iter().zip(written) {
+                let _ = writeln!(s, "  wrote {} to {}", describe(&t.name, t.dtype, &t.shape), f.display());
+            }
+        }
+        StopReason::Deadlock => s.push_str("  stopped: nothing can run any more\n"),
+        StopReason::StepLimit => s.push_str("  stopped: the step limit was reached\n"),
+        StopReason::Fault => s.push_str("  stopped: an instruction could not be carried out\n"),
+        StopReason::Cancelled => s.push_str("  stopped on request\n"),
+    }
+    s
+}
+
+/// One line about a swap or collective.
+fn decision_line(r: &ExplainRow) -> String {
+    let transport = match r.transport {
+        "gpsimd" => "GPSIMD",
+        "dma" => "DMA",
+        other => other,
+    };
+    let source = r.source.as_ref().map(|s| format!(" ({}:{})", s.file, s.line)).unwrap_or_default();
+    format!(
+        "{} {}{source}: {transport}, {} bytes per partition",
+        r.kind, r.name, r.bytes_per_partition
+    )
+}
+
+fn stats_text(o: &Outcome) -> String {
+    let mut s = String::new();
+    for (core, counts) in o.stats.executed.iter().enumerate() {
+        let _ = writeln!(s, "core {core}");
+        for (row, n) in tandem_bir::inst::table::TABLE.iter().zip(counts) {
+            if *n > 0 {
+                let _ = writeln!(s, "  {n:>10} {}", row.opcode);
+            }
+        }
+    }
+    s
+}
