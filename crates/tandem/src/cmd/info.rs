@@ -66,7 +66,7 @@ fn bir_json(p: &Program, form: BirForm) -> Value {
         "subgraphs": p.num_subgraphs(),
         "inputs": p.signature.inputs.iter().map(port_json).collect::<Vec<_>>(),
         "outputs": p.signature.outputs.iter().map(port_json).collect::<Vec<_>>(),
-        "instructions": counts(p).into_iter().map(|(m, c)| json!({"module": m, "counts": c})).collect::<Vec<_>>(),
+        "instructions": counts(p).into_iter().map(|(m, c)| json!({"module": m, "counts": c.into_iter().map(|(n, v)| (n, json!(v))).collect::<serde_json::Map<_, _>>()})).collect::<Vec<_>>(),
     })
 }
 

@@ -9,7 +9,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tandem_backend::explain::ExplainRow;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
-use tandem_bir::{Port, Program};
+use tandem_bir::dtype::NumericClass;
+use tandem_bir::{Dtype, Port, Program};
+use tandem_sim::num::convert;
+use tandem_sim::state::Print;
 use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::tensor::describe;
 use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random};
@@ -55,7 +58,7 @@ pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
     let mut diags = staged.diags.clone();
     diags.extend(outcome.diagnostics.iter().cloned());
     for p in &outcome.prints {
-        out::print(&p.to_string());
+        out::print(&print_text(p));
     }
     let mut written = Vec::new();
     if outcome.stop == StopReason::Finished
@@ -266,4 +269,39 @@ fn stats_text(o: &Outcome) -> String {
         }
     }
     s
+}
+
+/// What a DevicePrint printed: core, prefix, type, shape, then one line per partition.
+fn print_text(p: &Print) -> String {
+    let mut s = format!("core {}: {}\n", p.core, describe(&p.prefix, p.dtype, &p.shape));
+    let row = p.shape.iter().skip(1).product::<u64>().max(1) as usize;
+    let values: Vec<String> = p
+        .bytes
+        .chunks(p.dtype.bytes() as usize)
+        .map(|e| number_text(p.dtype, e))
+        .collect();
+    for r in values.chunks(row) {
+        let _ = writeln!(s, "  {}", r.join(" "));
+    }
+    s
+}
+
+/// One element as text: integers exactly, floats in the shortest form that reads back, packed types as hex.
+fn number_text(dtype: Dtype, e: &[u8]) -> String {
+    let mut w = [0u8; 8];
+    for (d, b) in w.iter_mut().zip(e) {
+        *d = *b;
+    }
+    let raw = u64::from_le_bytes(w);
+    let bits = 64 - 8 * e.len().min(8) as u32;
+    match dtype.class() {
+        NumericClass::Unsigned => raw.to_string(),
+        NumericClass::Signed => (((raw << bits) as i64) >> bits).to_string(),
+        NumericClass::Float => {
+            let mut v = [0.0f32];
+            convert::to_f32(dtype, e, &mut v, convert::Rules::of(&NumericProfile::hw()));
+            format!("{:?}", v[0])
+        }
+        NumericClass::PackedFloat => format!("{raw:#x}"),
+    }
 }
