@@ -11,6 +11,7 @@ use crate::load::{Input, read_relative};
 use tandem_backend::pass::{self, Hooks, NoHooks, PassOptions, PassOutcome};
 use tandem_backend::pipeline;
 use tandem_bir::diag::{Diagnostic, codes};
+use tandem_check::CheckOptions;
 use tandem_bir::{ArchLevel, Level, Program, verify};
 use tandem_klr::lower as klr_lower;
 
@@ -211,17 +212,27 @@ fn verified(p: &Program, diags: &mut Vec<Diagnostic>) -> bool {
     }
 }
 
+fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
+    let opts = pass_options(args, p);
+    CheckOptions {
+        ranks: args.ranks.map_or(tandem_check::Ranks::Cores, tandem_check::Ranks::Lncs),
+        tokens_order: opts.ptcom == pass::PtcomMode::P2p,
+        skip: if opts.skip_barrier_checker { vec!["barriercheck".to_owned()] } else { Vec::new() },
+        ..CheckOptions::default()
+    }
+}
+
 /// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels.
 pub fn check(input: &Input, args: &CompileArgs) -> Vec<Diagnostic> {
     let mut staged = to_bir(input, args);
     if let Some(p) = &staged.program {
-        let found = tandem_check::check(p, &check_options(args));
+        let found = tandem_check::check(p, &check_options(args, p));
         let fatal = found.iter().any(Diagnostic::is_error);
         staged.diags.extend(found);
         if !fatal {
             staged = to_lowered(staged, args);
             if let Some(p) = &staged.program {
-                let found = tandem_check::check(p, &check_options(args));
+                let found = tandem_check::check(p, &check_options(args, p));
                 staged.diags.extend(found.into_iter().filter(|d| !staged.diags.contains(d)).collect::<Vec<_>>());
             }
         }

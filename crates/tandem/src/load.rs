@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tandem_bir::diag::{Diagnostic, codes};
-use tandem_bir::{Program, json, text};
+use tandem_bir::{Program, fs, json, text};
 use tandem_klr::{FileKind, ReadOutcome};
 
 /// What an input turned out to be.
@@ -42,90 +42,43 @@ impl BirForm {
 /// # Errors
 /// One finding for a file that cannot be opened (U0002), or what the reader of its kind says.
 pub fn load(path: &Path) -> Result<Input, Vec<Diagnostic>> {
-    let cannot = |e: std::io::Error| {
+    if path.is_dir() {
+        return fs::read_dir(path).map(|p| Input::Bir(Box::new(p), BirForm::Folder));
+    }
+    let bytes = if path.as_os_str() == "-" {
+        let mut v = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut v).map(|_| v)
+    } else {
+        std::fs::read(path)
+    };
+    let bytes = bytes.map_err(|e| {
         vec![
             Diagnostic::new(codes::U0002, format!("cannot read {}: {e}", path.display()))
                 .note("the vendor's text for a missing kernel file is `fail to locate KLIR artifact`"),
         ]
-    };
-    if path.is_dir() {
-        return json::read_dir(path).map(|p| Input::Bir(Box::new(p), BirForm::Folder));
-    }
-    let bytes = if path.as_os_str() == "-" {
-        let mut v = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut v).map_err(cannot)?;
-        v
-    } else {
-        std::fs::read(path).map_err(cannot)?
-    };
-    let name = path.display().to_string();
+    })?;
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-    match classify(&bytes) {
-        Kind::Klr => tandem_klr::read(&bytes)
-            .map(|o| Input::Klr(Box::new(o), folder))
-            .map_err(|e| vec![e.into()]),
-        Kind::Json => {
-            let mut p = json::read_document(&bytes, &name)?;
-            load_constants(&mut p, &folder)?;
-            Ok(Input::Bir(Box::new(p), BirForm::Json))
-        }
-        Kind::Text => {
-            let source = std::str::from_utf8(&bytes)
-                .map_err(|e| vec![not_utf8(&name, e.valid_up_to())])?;
-            let mut p = text::parse_with(source, &text::ParseOptions { file: &name, own_positions: true })?;
-            load_constants(&mut p, &folder)?;
-            Ok(Input::Bir(Box::new(p), BirForm::Text))
-        }
-    }
+    let Some(form) = bir_form(&bytes) else {
+        // The KLR reader names what it found instead of a kernel.
+        let outcome = tandem_klr::read(&bytes).map_err(|e| vec![e.into()])?;
+        return Ok(Input::Klr(Box::new(outcome), folder));
+    };
+    let mut p = fs::read_bytes(&bytes, &path.display().to_string())?;
+    fs::load_constants(&mut p, &folder)?;
+    Ok(Input::Bir(Box::new(p), form))
 }
 
-fn not_utf8(name: &str, at: usize) -> Diagnostic {
-    Diagnostic::new(codes::P0101, format!("{name} is not UTF-8 at byte {at}"))
-}
-
-enum Kind {
-    Klr,
-    Json,
-    Text,
-}
-
-/// CBOR magic or any other binary goes to the KLR reader (it names what it found); `{` or `[` first is JSON; the rest
-/// that begins with printable text is textual BIR.
-fn classify(bytes: &[u8]) -> Kind {
+/// JSON and textual BIR are known by their beginning; everything else is the KLR reader's to judge.
+fn bir_form(bytes: &[u8]) -> Option<BirForm> {
     if tandem_klr::sniff(bytes) == FileKind::Klr {
-        return Kind::Klr;
+        None
+    } else if json::looks_like_json(bytes) {
+        Some(BirForm::Json)
+    } else if text::looks_like_text(bytes) {
+        Some(BirForm::Text)
+    } else {
+        None
     }
-    match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
-        Some(b'{' | b'[') => Kind::Json,
-        Some(b) if b.is_ascii_graphic() => Kind::Text,
-        _ => Kind::Klr,
-    }
-}
-
-/// Loads the payload of every constant the program names but does not carry.
-fn load_constants(p: &mut Program, folder: &Path) -> Result<(), Vec<Diagnostic>> {
-    let mut wanted = Vec::new();
-    for m in &p.modules {
-        for set in m.sets.values() {
-            if let Some(f) = &set.file
-                && !f.is_empty()
-                && !p.constants.contains_key(f.as_str())
-                && !wanted.contains(f)
-            {
-                wanted.push(f.clone());
-            }
-        }
-    }
-    let mut diags = Vec::new();
-    for f in wanted {
-        match read_relative(folder, &f) {
-            Ok(bytes) => {
-                p.constants.insert(f.to_string(), bytes.into());
-            }
-            Err(e) => diags.push(Diagnostic::new(codes::U0002, format!("cannot read constant {f}: {e}"))),
-        }
-    }
-    if diags.is_empty() { Ok(()) } else { Err(diags) }
 }
 
 /// Reads a file by a name that an input gave: relative, inside the input's folder.

@@ -5,11 +5,11 @@ use crate::driver;
 use crate::load::{Input, load};
 use crate::out::{self, Console};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::io::Write as _;
 use std::time::Duration;
 use tandem_backend::pass::{Hooks, PassInfo};
 use tandem_bir::diag::{Diagnostic, codes, exit_code};
-use tandem_bir::{Program, json, text, verify};
+use tandem_bir::{Program, fs, json, text, verify};
 
 pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
     let input = match load(&a.file) {
@@ -39,8 +39,7 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
     }
     console.diagnostics(&staged.diags);
     let Some(p) = &staged.program else { return exit_code(&staged.diags).max(1) };
-    if let Err(e) = emit(p, a) {
-        let d = [Diagnostic::new(codes::U0004, format!("cannot write the output: {e}"))];
+    if let Err(d) = emit(p, a) {
         console.diagnostics(&d);
         return exit_code(&d);
     }
@@ -70,7 +69,7 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {
 }
 
 /// Writes the program: to standard output with constants inline, or to a path with each constant beside it.
-fn emit(p: &Program, a: &LowerArgs) -> std::io::Result<()> {
+fn emit(p: &Program, a: &LowerArgs) -> Result<(), Vec<Diagnostic>> {
     match (&a.output, a.format) {
         (None, Format::Text) => {
             out::print(&text::print_with(p, text::PrintOptions { constants: text::Constants::Inline }));
@@ -79,38 +78,13 @@ fn emit(p: &Program, a: &LowerArgs) -> std::io::Result<()> {
         (None, Format::Json) => {
             let stdout = std::io::stdout();
             let mut w = std::io::BufWriter::new(stdout.lock());
-            json::write_document(p, json::Constants::Inline, &mut w)?;
-            std::io::Write::flush(&mut w)
-        }
-        (Some(path), Format::Text) => {
-            out::write_file(path, text::print(p).as_bytes())?;
-            write_constants(p, path.parent().unwrap_or(Path::new("")))
-        }
-        (Some(path), Format::Json) if p.modules.len() == 1 => {
-            let mut buf = Vec::new();
-            json::write_module(p, 0, json::Constants::Reference, &mut buf)?;
-            out::write_file(path, &buf)?;
-            write_constants(p, path.parent().unwrap_or(Path::new("")))
-        }
-        (Some(path), Format::Json) => {
-            for (i, m) in p.modules.iter().enumerate() {
-                let core = m.core.map_or(0, |c| c.0);
-                let dir = path.join(format!("nc{core:02}/sg{:02}", m.subgraph));
-                let mut buf = Vec::new();
-                json::write_module(p, i, json::Constants::Reference, &mut buf)?;
-                out::write_file(&dir.join("bir.json"), &buf)?;
-                write_constants(p, &dir)?;
-            }
+            // A closed pipe is not an error of ours.
+            let _ = json::write_program(p, text::Constants::Inline, &mut w).and_then(|()| w.flush());
             Ok(())
         }
+        (Some(path), Format::Text) => fs::write_text(p, path),
+        (Some(path), Format::Json) => fs::write_json(p, path),
     }
-}
-
-fn write_constants(p: &Program, dir: &Path) -> std::io::Result<()> {
-    for (name, bytes) in &p.constants {
-        out::write_file(&dir.join(name), bytes)?;
-    }
-    Ok(())
 }
 
 struct LowerHooks<'a> {
