@@ -11,8 +11,8 @@ use crate::load::{Input, read_relative};
 use tandem_backend::pass::{self, Hooks, NoHooks, PassOptions, PassOutcome};
 use tandem_backend::pipeline;
 use tandem_bir::diag::{Diagnostic, codes};
-use tandem_check::CheckOptions;
 use tandem_bir::{ArchLevel, Level, Program, verify};
+use tandem_check::CheckOptions;
 use tandem_klr::lower as klr_lower;
 
 /// What a stage gave: the program unless a finding is an error, and all findings.
@@ -34,8 +34,9 @@ pub fn target(args: &CompileArgs) -> Result<Option<ArchLevel>, Diagnostic> {
     args.target
         .as_deref()
         .map(|t| {
-            ArchLevel::from_target(t)
-                .ok_or_else(|| Diagnostic::new(codes::U0001, format!("unknown target `{t}`; known: trn1, trn2, trn3")))
+            ArchLevel::from_target(t).ok_or_else(|| {
+                Diagnostic::new(codes::U0001, format!("unknown target `{t}`; known: trn1, trn2, trn3"))
+            })
         })
         .transpose()
 }
@@ -233,7 +234,9 @@ pub fn check(input: &Input, args: &CompileArgs) -> Vec<Diagnostic> {
             staged = to_lowered(staged, args);
             if let Some(p) = &staged.program {
                 let found = tandem_check::check(p, &check_options(args, p));
-                staged.diags.extend(found.into_iter().filter(|d| !staged.diags.contains(d)).collect::<Vec<_>>());
+                staged
+                    .diags
+                    .extend(found.into_iter().filter(|d| !staged.diags.contains(d)).collect::<Vec<_>>());
             }
         }
     }

@@ -3,7 +3,6 @@
 //! The command (`main.rs`) is thin: it parses options, calls these modules, prints what they return. The levels of
 //! a program and what they mean stand in [`driver`].
 
-
 pub mod cli;
 pub mod cmd;
 pub mod driver;

@@ -87,10 +87,13 @@ fn bir_form(bytes: &[u8]) -> Option<BirForm> {
 /// Absolute names and names with `..` are refused; otherwise what the file system says.
 pub fn read_relative(folder: &Path, name: &str) -> std::io::Result<Vec<u8>> {
     let p = Path::new(name);
-    let plain = p.components().all(|c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir));
+    let plain =
+        p.components().all(|c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir));
     if !plain {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the name leads out of the input's folder"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "the name leads out of the input's folder",
+        ));
     }
     std::fs::read(folder.join(p))
 }
-

@@ -12,7 +12,9 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(_) => {
-            out::eprint("error[I0001]: internal error; please report it together with the input that shows it\n");
+            out::eprint(
+                "error[I0001]: internal error; please report it together with the input that shows it\n",
+            );
             ExitCode::from(70)
         }
     }

@@ -14,7 +14,8 @@ fn root() -> PathBuf {
 }
 
 fn corpus() -> Vec<Value> {
-    let text = std::fs::read_to_string(root().join("testdata/klr/manifest.json")).expect("the corpus is there");
+    let text =
+        std::fs::read_to_string(root().join("testdata/klr/manifest.json")).expect("the corpus is there");
     let v: Value = serde_json::from_str(&text).expect("the manifest is JSON");
     v["files"].as_array().expect("files").clone()
 }
@@ -41,8 +42,8 @@ fn programs(entry: &Value, extra: &[&str]) -> (Program, Program) {
 }
 
 fn run(p: &Program, inputs: &[Tensor], schedule: Schedule) -> Outcome {
-    let mut ready =
-        Simulator::new(p, RunOptions { schedule, ..RunOptions::default() }).unwrap_or_else(|d| panic!("{d:?}"));
+    let mut ready = Simulator::new(p, RunOptions { schedule, ..RunOptions::default() })
+        .unwrap_or_else(|d| panic!("{d:?}"));
     ready.set_inputs(inputs).unwrap_or_else(|d| panic!("{d:?}"));
     let o = ready.run();
     assert_eq!(o.stop, StopReason::Finished, "{:?}", o.diagnostics);
@@ -66,7 +67,9 @@ fn hostile(p: &Program) -> Vec<Tensor> {
                     &[0xff, 0xff, 0x7f, 0x80],
                     &[0x37, 0x13, 0xc0, 0xff],
                 ],
-                Dtype::Bfloat16 => &[&[0xc1, 0x7f], &[0x80, 0x7f], &[0x80, 0xff], &[0x00, 0x80], &[0x01, 0x00]],
+                Dtype::Bfloat16 => {
+                    &[&[0xc1, 0x7f], &[0x80, 0x7f], &[0x80, 0xff], &[0x00, 0x80], &[0x01, 0x00]]
+                }
                 _ => &[],
             };
             let size = port.dtype.bytes() as usize;
@@ -81,7 +84,10 @@ fn hostile(p: &Program) -> Vec<Tensor> {
 }
 
 fn runnable() -> Vec<Value> {
-    corpus().into_iter().filter(|e| matches!(e["verdict"].as_str(), Some("valid" | "quirk" | "accept"))).collect()
+    corpus()
+        .into_iter()
+        .filter(|e| matches!(e["verdict"].as_str(), Some("valid" | "quirk" | "accept")))
+        .collect()
 }
 
 #[test]
@@ -126,7 +132,8 @@ fn transports_agree_byte_for_byte() {
         ] {
             let (_, p) = programs(&e, extra);
             // A kept AllReduce folds by the collective reducer, which treats NaN otherwise (decision D22).
-            if extra[0] == "--local-allreduce" && e["name"].as_str().is_some_and(|n| n.contains("all_reduce")) {
+            if extra[0] == "--local-allreduce" && e["name"].as_str().is_some_and(|n| n.contains("all_reduce"))
+            {
                 continue;
             }
             assert!(want == run(&p, &inputs, Schedule::Late).outputs, "{} with {extra:?}", e["name"]);
@@ -143,7 +150,9 @@ fn stored_outputs_are_met() {
         let read = |file: &Value, dtype: Dtype, name: &str| {
             let path = root().join("testdata/klr").join(file.as_str().expect("file"));
             let bytes = std::fs::read(&path).unwrap_or_else(|x| panic!("{}: {x}", path.display()));
-            npy::read(&bytes).and_then(|a| a.into_tensor(name, dtype)).unwrap_or_else(|x| panic!("{}: {x}", path.display()))
+            npy::read(&bytes)
+                .and_then(|a| a.into_tensor(name, dtype))
+                .unwrap_or_else(|x| panic!("{}: {x}", path.display()))
         };
         let inputs: Vec<Tensor> = bir
             .signature
@@ -184,16 +193,27 @@ fn what_was_lowered_is_what_ran() {
         ("09_", &[], 0, 2, 1),
     ];
     for (prefix, extra, sb2sb, dma, barriers) in rows {
-        let e = runnable().into_iter().find(|e| e["name"].as_str().is_some_and(|n| n.starts_with(prefix))).expect("is there");
+        let e = runnable()
+            .into_iter()
+            .find(|e| e["name"].as_str().is_some_and(|n| n.starts_with(prefix)))
+            .expect("is there");
         let (bir, lowered) = programs(&e, extra);
         let o = run(&lowered, &hostile(&bir), Schedule::Eager);
         for core in 0..2 {
             let count = |op| o.stats.count(core, op);
             assert_eq!(count(Opcode::GpsimdSb2Sb), *sb2sb, "{prefix} {extra:?} GPSIMDSB2SB on core {core}");
             assert_eq!(count(Opcode::DmaCopy), *dma, "{prefix} {extra:?} DMACopy on core {core}");
-            assert_eq!(count(Opcode::CoreBarrier), *barriers, "{prefix} {extra:?} CoreBarrier on core {core}");
+            assert_eq!(
+                count(Opcode::CoreBarrier),
+                *barriers,
+                "{prefix} {extra:?} CoreBarrier on core {core}"
+            );
             if *prefix != "09_" {
-                assert_eq!(count(Opcode::CollectiveCompute), 0, "{prefix} a lowered collective ran on core {core}");
+                assert_eq!(
+                    count(Opcode::CollectiveCompute),
+                    0,
+                    "{prefix} a lowered collective ran on core {core}"
+                );
             }
         }
     }

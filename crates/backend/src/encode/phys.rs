@@ -234,9 +234,15 @@ impl CoreEnv<'_> {
                 }
             }
             Opcode::DmaCopy | Opcode::GenericIndirectSave
-                if out.ins.iter().chain(&out.outs).filter_map(Operand::as_ap).all(AccessPattern::is_static) => {
-                    out.attrs.remove(Attr::OobIsErr);
-                }
+                if out
+                    .ins
+                    .iter()
+                    .chain(&out.outs)
+                    .filter_map(Operand::as_ap)
+                    .all(AccessPattern::is_static) =>
+            {
+                out.attrs.remove(Attr::OobIsErr);
+            }
             Opcode::TensorLoad | Opcode::TensorSave => {
                 let list = if inst.opcode == Opcode::TensorLoad { &mut out.ins } else { &mut out.outs };
                 if let Some(Operand::Ap(a)) = list.first_mut()

@@ -127,7 +127,10 @@ pub(super) fn put(
             Some(Operand::Imm(i)) => b.put(0x10, 4, u64::from(imm_bits(*i)?)),
             Some(r @ Operand::Reg(_)) => b.put(0x21, 1, u64::from(reg_number(r)?)),
             _ => {
-                return Err(WireError::new(codes::E0001, "a branch compares with an immediate or a register"));
+                return Err(WireError::new(
+                    codes::E0001,
+                    "a branch compares with an immediate or a register",
+                ));
             }
         },
         Special::AluRight => {

@@ -61,7 +61,9 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {
                 },
             }
         }
-        (Input::Klr(..), Format::Json) => Diagnostic::new(codes::U0001, "level klr has no JSON form; use --format text"),
+        (Input::Klr(..), Format::Json) => {
+            Diagnostic::new(codes::U0001, "level klr has no JSON form; use --format text")
+        }
         (Input::Bir(..), _) => Diagnostic::new(codes::U0001, "the input is BIR: it has no level klr"),
     };
     console.diagnostics(std::slice::from_ref(&d));

@@ -12,8 +12,8 @@ use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
 use tandem_bir::dtype::NumericClass;
 use tandem_bir::{Dtype, Port, Program};
 use tandem_sim::num::convert;
-use tandem_sim::state::Print;
 use tandem_sim::numeric_profile::NumericProfile;
+use tandem_sim::state::Print;
 use tandem_sim::tensor::describe;
 use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random};
 
@@ -91,7 +91,10 @@ pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
 fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
     let mut o = RunOptions {
         schedule: Schedule::parse(&a.schedule).ok_or_else(|| {
-            Diagnostic::new(codes::U0001, format!("unknown schedule `{}`; known: eager, late, seed=N", a.schedule))
+            Diagnostic::new(
+                codes::U0001,
+                format!("unknown schedule `{}`; known: eager, late, seed=N", a.schedule),
+            )
         })?,
         profile: match a.numeric_profile {
             Profile::Hw => NumericProfile::hw(),
@@ -133,7 +136,11 @@ fn wants(wanted: &[Port]) -> String {
     format!("the kernel wants: {}", list.join(", "))
 }
 
-fn gather(a: &RunArgs, positional: &[PathBuf], wanted: &[Port]) -> Result<(Vec<Tensor>, Vec<String>), Vec<Diagnostic>> {
+fn gather(
+    a: &RunArgs,
+    positional: &[PathBuf],
+    wanted: &[Port],
+) -> Result<(Vec<Tensor>, Vec<String>), Vec<Diagnostic>> {
     let bad = |text: String| vec![Diagnostic::new(codes::U0003, text).note(wants(wanted))];
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     if positional.len() > wanted.len() {
@@ -175,8 +182,14 @@ fn gather(a: &RunArgs, positional: &[PathBuf], wanted: &[Port]) -> Result<(Vec<T
                 .map(|d| d.help("give it with `-i name=file.npy`, or fill all with `--random SEED`"))
                 .collect());
         };
-        let t = random::random_tensor(seed, &port.name, port.dtype, &port.shape, RunOptions::default().memory_limit)
-            .ok_or_else(|| bad(format!("input `{}` is too large to make", port.name)))?;
+        let t = random::random_tensor(
+            seed,
+            &port.name,
+            port.dtype,
+            &port.shape,
+            RunOptions::default().memory_limit,
+        )
+        .ok_or_else(|| bad(format!("input `{}` is too large to make", port.name)))?;
         out.push(t);
         made.push(port.name.clone());
     }
@@ -208,7 +221,14 @@ fn file_name(port: &str) -> PathBuf {
     parts.iter().collect()
 }
 
-fn summary(a: &RunArgs, p: &Program, staged: &Staged, o: &Outcome, made: &[String], written: &[PathBuf]) -> String {
+fn summary(
+    a: &RunArgs,
+    p: &Program,
+    staged: &Staged,
+    o: &Outcome,
+    made: &[String],
+    written: &[PathBuf],
+) -> String {
     let mut s = String::new();
     let level = match a.level {
         RunLevel::Bir => "bir",
@@ -252,10 +272,7 @@ fn decision_line(r: &ExplainRow) -> String {
         other => other,
     };
     let source = r.source.as_ref().map(|s| format!(" ({}:{})", s.file, s.line)).unwrap_or_default();
-    format!(
-        "{} {}{source}: {transport}, {} bytes per partition",
-        r.kind, r.name, r.bytes_per_partition
-    )
+    format!("{} {}{source}: {transport}, {} bytes per partition", r.kind, r.name, r.bytes_per_partition)
 }
 
 fn stats_text(o: &Outcome) -> String {
@@ -275,11 +292,8 @@ fn stats_text(o: &Outcome) -> String {
 fn print_text(p: &Print) -> String {
     let mut s = format!("core {}: {}\n", p.core, describe(&p.prefix, p.dtype, &p.shape));
     let row = p.shape.iter().skip(1).product::<u64>().max(1) as usize;
-    let values: Vec<String> = p
-        .bytes
-        .chunks(p.dtype.bytes() as usize)
-        .map(|e| number_text(p.dtype, e))
-        .collect();
+    let values: Vec<String> =
+        p.bytes.chunks(p.dtype.bytes() as usize).map(|e| number_text(p.dtype, e)).collect();
     for r in values.chunks(row) {
         let _ = writeln!(s, "  {}", r.join(" "));
     }
