@@ -132,7 +132,7 @@ impl AccessPattern {
         if size == 0 || l.row_bytes() < size {
             return Err("the location is narrower than one element");
         }
-        let pitch = (l.row_bytes() / size) as i64;
+        let pitch = i64::try_from(l.row_bytes() / size).map_err(|_| "the location is too large")?;
         let (p0, free) = self.pairs.split_first().ok_or("the pattern is empty")?;
         if self.num_elems() == 0 {
             return Err("the pattern has no elements");
@@ -146,8 +146,14 @@ impl AccessPattern {
         let first = self.offset.div_euclid(pitch);
         let within = self.offset.rem_euclid(pitch);
         let stride = if p0.num > 1 { p0.step / pitch } else { 0 };
+        let count = i64::try_from(p0.num).map_err(|_| "partition range overflows")?;
         let last = first
-            .checked_add(stride.checked_mul(p0.num as i64 - 1).ok_or("partition range overflows")?)
+            .checked_add(
+                count
+                    .checked_sub(1)
+                    .and_then(|n| stride.checked_mul(n))
+                    .ok_or("partition range overflows")?,
+            )
             .ok_or("partition range overflows")?;
         let (lo, hi) = span(within, free).ok_or("the free part overflows")?;
         if lo < 0 || hi >= pitch {
