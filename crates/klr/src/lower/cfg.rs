@@ -56,7 +56,7 @@ impl<'k> Core<'k> {
             self.walk_block(body, block, index, &mut budget);
         }
         self.legalize(body);
-        self.cur = super::Cursor::default();
+        self.cur = super::core::Cursor::default();
     }
 
     fn at_block(&mut self, body: &'k [k::Block], index: usize, stmt: usize) {
