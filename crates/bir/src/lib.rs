@@ -29,6 +29,7 @@ pub mod inst;
 pub mod json;
 pub mod memloc;
 pub mod module;
+pub mod refdocs;
 pub mod resolve;
 #[cfg(feature = "testing")]
 pub mod testing;
