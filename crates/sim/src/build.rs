@@ -1,6 +1,6 @@
 //! From a program to a simulation, and its inputs and outputs.
 
-use crate::code::{Style, prepare};
+use crate::code::{QUEUES, Style, prepare};
 use crate::collective::Topology;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
 use crate::memory::{Memory, View};
@@ -9,6 +9,7 @@ use crate::numeric_profile::RegisterInit;
 use crate::options::{Ranks, RunOptions};
 use crate::outcome::{Outcome, Stats, StopReason};
 use crate::place::{Names, Place, at_loc, owner, place, view_of};
+use crate::race::Race;
 use crate::state::{CoreState, RegValue};
 use crate::sync::{Counters, Sync};
 use crate::tensor::{Tensor, byte_len, describe};
@@ -123,7 +124,20 @@ impl Simulator {
         }
         let mut sync = Sync::default();
         tokens(&modules, &names, lncs, &mut sync);
-        let machine = Machine::new(program, opts, arch, style, mem, cores, sync);
+        let race = opts.race_check.then(|| {
+            let insts: Vec<usize> = cores.iter().map(|c| c.module.insts.len()).collect();
+            let mut pitches = vec![None; mem.len()];
+            for p in cores.iter().flat_map(|c| &c.places).flatten() {
+                pitches[p.buf.index()] = p.pitch;
+            }
+            let per_core = match style {
+                Style::Program => 1,
+                Style::Dependency => 2 * QUEUES,
+            };
+            Race::new(cores.len(), per_core, &insts, pitches, sync.tokens.len())
+        });
+        let mut machine = Machine::new(program, opts, arch, style, mem, cores, sync);
+        machine.race = race;
         let mut ready = Ready { machine, names, lnc, lncs };
         ready.load_constants()?;
         Ok(ready)
@@ -176,11 +190,17 @@ fn tokens(modules: &[&Module], names: &[Names<'_>], lncs: usize, sync: &mut Sync
         }
     }
     for r in 0..lncs {
-        for ((_, name), (uses, writers)) in &found {
+        for (k, (uses, writers)) in &found {
+            let name = &k.1;
             let w = writers.iter().map(|c| r * lnc + c).collect();
             let t = sync.add_token(name.clone(), w, lnc * lncs);
             for (c, id) in uses {
                 sync.token_of.insert((r * lnc + c, *id), t);
+            }
+            for (c, m) in modules.iter().enumerate() {
+                for (l, _) in m.memlocs.iter().filter(|(l, _)| key(c, *l) == *k) {
+                    sync.token_loc.insert((r * lnc + c, l), t);
+                }
             }
         }
     }
@@ -328,6 +348,7 @@ impl Ready<'_> {
     /// Runs the program.
     pub fn run(mut self) -> Outcome {
         let stop = self.machine.run();
+        self.machine.race_findings();
         let wait_for = (stop == StopReason::Deadlock).then(|| self.machine.deadlock());
         let mut outputs = Vec::new();
         for r in 0..self.lncs {

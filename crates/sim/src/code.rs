@@ -91,6 +91,13 @@ pub(crate) struct Segment {
     pub(crate) queue_of: Vec<u8>,
 }
 
+impl Segment {
+    /// Positions of the instructions that wait for instruction `i`.
+    pub(crate) fn consumers(&self, i: u32) -> &[u32] {
+        &self.succ[self.succ_at[i as usize] as usize..self.succ_at[i as usize + 1] as usize]
+    }
+}
+
 /// Marks an instruction of engine ALL.
 pub(crate) const ALL_QUEUES: u8 = u8::MAX;
 

@@ -76,6 +76,27 @@ pub struct Plan {
     pub pipe: i64,
 }
 
+impl Plan {
+    /// The own output is written (the target of a permutation that nobody sends to keeps its value).
+    pub fn writes(&self) -> bool {
+        match self.kind {
+            CollectiveKind::Permute => self.pairs.iter().any(|(_, t)| *t == self.me),
+            CollectiveKind::PermuteReduce => {
+                self.pairs.is_empty() || self.pairs.iter().any(|(_, t)| *t == self.me)
+            }
+            CollectiveKind::SendRecv
+            | CollectiveKind::SendRecvCce
+            | CollectiveKind::AllReduce
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllGather
+            | CollectiveKind::AllToAll
+            | CollectiveKind::AllToAllV
+            | CollectiveKind::PermuteImplicit
+            | CollectiveKind::PermuteReduceImplicit => true,
+        }
+    }
+}
+
 /// Who is who: how ids in an instruction become simulated cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Topology {

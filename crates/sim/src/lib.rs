@@ -44,6 +44,7 @@ pub mod numeric_profile;
 pub mod options;
 pub mod outcome;
 mod place;
+mod race;
 pub mod random;
 pub mod report;
 mod scalar;

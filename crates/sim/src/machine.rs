@@ -7,11 +7,12 @@
 use crate::code::{ALL_QUEUES, Action, Code, QUEUES, Segment, Style};
 use crate::collective::{Plan, Topology};
 use crate::decode::{Env, Resolved, eval, resolve};
-use crate::exec::{ExecCx, exec};
-use crate::memory::Memory;
+use crate::exec::{Arg, Decoded, ExecCx, Indexed, exec};
+use crate::memory::{Memory, View};
 use crate::options::{RunOptions, Schedule};
 use crate::outcome::StopReason;
 use crate::place::Place;
+use crate::race::{Race, Role};
 use crate::random::SplitMix64;
 use crate::state::{CoreState, Fault, Note};
 use crate::sync::{Counters, Sync};
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Code as DiagCode, Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{Attr, BlockId, CompactString, CoreId, FuncId, InstId, Module, Program};
+use tandem_bir::{Attr, BlockId, CompactString, CoreId, FuncId, InstId, Module, Operand, Program};
 
 /// Bit of `ISSUE + q`: the head of queue `q` may start.
 pub(crate) const ISSUE: u32 = 0;
@@ -31,6 +32,8 @@ pub(crate) const FINISH: u32 = QUEUES as u32;
 pub(crate) const LAND: u32 = 2 * QUEUES as u32;
 /// Bit of a control step.
 pub(crate) const CONTROL: u32 = 3 * QUEUES as u32;
+/// All lists of operands, for [`Machine::touch`].
+pub(crate) const ALL_LISTS: u8 = 0b111;
 /// Moves that land transfers.
 const LANDS: u16 = 0b11111 << LAND;
 
@@ -139,6 +142,7 @@ pub(crate) struct Machine<'p> {
     /// Control steps since the last instruction, to notice loops that execute nothing.
     pub(crate) idle_steps: u64,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) race: Option<Race>,
     notes: Vec<Note>,
     noted: FxHashSet<(usize, InstId, &'static str)>,
     rng: SplitMix64,
@@ -169,6 +173,7 @@ impl<'p> Machine<'p> {
             steps: 0,
             idle_steps: 0,
             diagnostics: Vec::new(),
+            race: None,
             notes: Vec::new(),
             noted: FxHashSet::default(),
             rng: SplitMix64(seed),
@@ -314,6 +319,15 @@ impl<'p> Machine<'p> {
         let inst = &core.module.insts[id];
         let action = core.code.action[id.index()];
         let stop = |fault| Stop { inst: Some(id), fault };
+        let all = seg.queue_of[i as usize] == ALL_QUEUES;
+        let mut thread = 0;
+        if let Some(race) = &mut self.race {
+            if all {
+                race.meet_queues(c);
+            }
+            thread = race.thread(c, q, false);
+            race.start(c, i, thread);
+        }
 
         let predicated = inst.more.as_ref().is_some_and(|m| !m.predicates.is_empty());
         if predicated || !core.code.recipes[id.index()].is_empty() {
@@ -336,10 +350,13 @@ impl<'p> Machine<'p> {
         match action {
             Action::Nothing => self.complete(c, i, true),
             Action::Compute => {
+                self.touch(c, id, thread, ALL_LISTS);
                 self.compute(c, id)?;
                 self.complete(c, i, true);
             }
             Action::Scalar => {
+                self.touch(c, id, thread, ALL_LISTS);
+                let core = &mut self.cores[c];
                 let d = &core.code.decoded[id.index()];
                 crate::scalar::run(&mut self.mem, &mut core.st, core.module, d, inst).map_err(stop)?;
                 self.complete(c, i, true);
@@ -347,6 +364,7 @@ impl<'p> Machine<'p> {
             Action::Transfer => match self.style {
                 Style::Program => {
                     if !core.run.skip[i as usize] {
+                        self.touch(c, id, thread, ALL_LISTS);
                         self.compute(c, id)?;
                     }
                     self.complete(c, i, true);
@@ -354,6 +372,9 @@ impl<'p> Machine<'p> {
                 Style::Dependency => {
                     core.run.heads[q] += 1;
                     core.run.landing[q].push_back(i);
+                    if let Some(race) = &mut self.race {
+                        race.issue(c, i, thread);
+                    }
                 }
             },
             Action::Swap | Action::Sb2Sb | Action::Collective => {
@@ -373,15 +394,30 @@ impl<'p> Machine<'p> {
         let Some(i) = core.run.landing[q].pop_front() else { return Ok(()) };
         let id = core.code.segments[core.run.seg as usize].insts[i as usize];
         let notifies = !core.module.insts[id].get_ints(Attr::RemoteNotification).is_empty();
-        if !core.run.skip[i as usize] {
+        let skip = core.run.skip[i as usize];
+        let mut thread = 0;
+        if let Some(race) = &mut self.race {
+            thread = race.thread(c, q, true);
+            race.start(c, i, thread);
+        }
+        if !skip {
+            self.touch(c, id, thread, ALL_LISTS);
             self.compute(c, id)?;
         }
         if notifies {
-            for (c, i) in self.arrive_notify(c, q, i, id) {
+            let (done, clock) = self.arrive_notify(c, q, i, id);
+            for (c, i) in done {
+                if let (Some(race), Some(clock)) = (&mut self.race, &clock) {
+                    let seg = self.cores[c].segment();
+                    race.complete_with(c, clock, seg.consumers(i));
+                }
                 self.completed(c, i, true);
                 self.refresh(c);
             }
         } else {
+            if let Some(race) = &mut self.race {
+                race.complete(c, thread, self.cores[c].segment().consumers(i));
+            }
             self.completed(c, i, true);
         }
         Ok(())
@@ -409,9 +445,18 @@ impl<'p> Machine<'p> {
     pub(crate) fn complete(&mut self, c: usize, i: u32, executed: bool) {
         let core = &mut self.cores[c];
         let seg = &core.code.segments[core.run.seg as usize];
-        match seg.queue_of[i as usize] {
+        let q = seg.queue_of[i as usize];
+        match q {
             ALL_QUEUES => core.run.heads.iter_mut().for_each(|h| *h += 1),
             q => core.run.heads[q as usize] += 1,
+        }
+        if let Some(race) = &mut self.race {
+            let first = if q == ALL_QUEUES { 0 } else { q as usize };
+            let thread = race.thread(c, first, false);
+            race.complete(c, thread, seg.consumers(i));
+            if q == ALL_QUEUES {
+                race.meet_queues(c);
+            }
         }
         self.completed(c, i, executed);
     }
@@ -426,12 +471,15 @@ impl<'p> Machine<'p> {
             core.executed[core.code.decoded[id.index()].opcode as usize] += 1;
         }
         core.run.done[i as usize] = true;
-        for &s in &seg.succ[seg.succ_at[i as usize] as usize..seg.succ_at[i as usize + 1] as usize] {
+        for &s in seg.consumers(i) {
             core.run.pending[s as usize] -= 1;
         }
         core.run.left -= 1;
         if core.run.left == 0 {
             core.phase = Phase::Control;
+            if let Some(race) = &mut self.race {
+                race.meet_core(c);
+            }
         }
     }
 
@@ -451,6 +499,63 @@ impl<'p> Machine<'p> {
         run.waits = [None; QUEUES];
         run.left = s.insts.len() as u32;
         core.phase = Phase::Segment;
+        if let Some(race) = &mut self.race {
+            race.start_segment(c, s.insts.len());
+        }
+    }
+
+    /// Tells the race check what an instruction touches; `lists` has a bit for inputs, outputs and index operands.
+    pub(crate) fn touch(&mut self, c: usize, id: InstId, thread: usize, lists: u8) {
+        let Some(race) = &mut self.race else { return };
+        let core = &self.cores[c];
+        race.tick(thread);
+        let wanted = |r: Role| lists & (1 << r.list) != 0;
+        let fixed = core.code.recipes[id.index()].is_empty();
+        match race.cached(c, id.index()).filter(|_| fixed) {
+            Some((from, to)) => {
+                for k in from..to {
+                    let (slot, role) = race.remembered(k);
+                    if wanted(role) {
+                        race.access(slot, thread, c, id, role);
+                    }
+                }
+            }
+            None => {
+                let d = &core.code.decoded[id.index()];
+                let mut list: Vec<(u32, Role)> = Vec::new();
+                for (n, args) in [(0u8, &d.ins[..]), (1, &d.outs[..]), (2, &d.indirect[..])] {
+                    for (k, a) in args.iter().enumerate() {
+                        let role = Role { index: k as u8, list: n };
+                        match a {
+                            Arg::View(v) => list.push((race.slot(v), role)),
+                            Arg::Indexed(x) => {
+                                for v in rows(&self.mem, d, x) {
+                                    list.push((race.slot(&v), role));
+                                }
+                            }
+                            Arg::Imm(_) | Arg::Reg(_) => {}
+                        }
+                    }
+                }
+                if fixed {
+                    race.remember(c, id.index(), &list);
+                }
+                for (slot, role) in list {
+                    if wanted(role) {
+                        race.access(slot, thread, c, id, role);
+                    }
+                }
+            }
+        }
+        if lists & 2 != 0 && !self.sync.tokens.is_empty() {
+            let inst = &core.module.insts[id];
+            for ap in inst.outs.iter().filter_map(Operand::as_ap) {
+                if let Some(t) = self.sync.token_loc.get(&(c, ap.loc)) {
+                    race.token_write(*t as usize, c, thread);
+                }
+            }
+        }
+        race.collect();
     }
 
     fn take_notes(&mut self, c: usize, id: InstId) {
@@ -494,4 +599,28 @@ impl<'p> Machine<'p> {
     pub(crate) fn stop_at(id: InstId, code: DiagCode, text: impl Into<String>) -> Stop {
         Stop { inst: Some(id), fault: Fault::new(code, text) }
     }
+}
+
+/// The rows that a gather or scatter touches, those in bounds.
+fn rows(mem: &Memory, d: &Decoded, x: &Indexed) -> Vec<View> {
+    let Some(Arg::View(index)) = d.indirect.get(x.index) else { return vec![x.view.clone()] };
+    let mut out = Vec::new();
+    for at in index.offsets() {
+        let i = crate::decode::read_index(mem, &View::linear(index.buf, index.dtype, at, 1));
+        if i < 0 || x.max_index.is_some_and(|m| i > m) {
+            continue;
+        }
+        let moved = (x.coeff_bytes as i128) * i128::from(i) + x.view.base as i128;
+        let Ok(base) = usize::try_from(moved) else { continue };
+        let mut v = View { base, ..x.view.clone() };
+        if let Some(p) = v.dims.first_mut() {
+            p.num = 1;
+        }
+        let inside =
+            v.byte_range().is_some_and(|(lo, hi)| lo >= x.limits.start as i128 && hi <= x.limits.end as i128);
+        if inside && v.fits(mem.bytes(v.buf).len()) {
+            out.push(v);
+        }
+    }
+    out
 }

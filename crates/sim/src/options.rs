@@ -75,6 +75,8 @@ pub struct RunOptions {
     pub fill: Fill,
     /// Readings of undocumented numeric rules.
     pub profile: NumericProfile,
+    /// Look for data races.
+    pub race_check: bool,
     /// Instructions that may complete before the run is stopped as a livelock (our choice: 10⁸).
     pub step_limit: u64,
     /// Bytes of simulated memory (our choice: 8 GiB).
@@ -95,6 +97,7 @@ impl Default for RunOptions {
             ptcom: Ptcom::default(),
             fill: Fill::default(),
             profile: NumericProfile::default(),
+            race_check: true,
             step_limit: 100_000_000,
             memory_limit: 8 << 30,
             depth_limit: 256,
@@ -111,6 +114,7 @@ impl std::fmt::Debug for RunOptions {
             .field("ranks", &self.ranks)
             .field("ptcom", &self.ptcom)
             .field("fill", &self.fill)
+            .field("race_check", &self.race_check)
             .field("step_limit", &self.step_limit)
             .field("memory_limit", &self.memory_limit)
             .finish_non_exhaustive()

@@ -1,7 +1,8 @@
 //! The report of a deadlock: who waits for whom, and why.
 
-use crate::code::QUEUE_NAMES;
+use crate::code::{QUEUE_NAMES, QUEUES};
 use crate::machine::{Core, Machine, Phase, Wait};
+use crate::race::Access;
 use crate::sync::Channel;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -101,6 +102,79 @@ impl Machine<'_> {
                 let name = core.module.blocks[f.block].name.to_string();
                 Some(Site { core: Some(core.id), block: name, ..Site::default() })
             }
+        }
+    }
+
+    /// Turns the races found into findings.
+    pub(crate) fn race_findings(&mut self) {
+        let Some(race) = &mut self.race else { return };
+        let found = std::mem::take(&mut race.found);
+        let more = race.more;
+        for f in &found {
+            let name = |a: &Access| {
+                let i = &self.cores[a.core as usize].module.insts[a.inst];
+                let list = match a.role.list {
+                    0 => i.ins.get(a.role.index as usize),
+                    1 => i.outs.get(a.role.index as usize),
+                    _ => i.indirection_ins().get(a.role.index as usize),
+                };
+                let loc = list.and_then(|o| o.as_ap()).map(|ap| ap.loc);
+                loc.map_or("memory", |l| self.cores[a.core as usize].module.memlocs[l].name.as_str())
+            };
+            let (a, b) = (&f.first, &f.second);
+            let what = if f.both_write { "both write" } else { "one writes" };
+            let text = if a.core == b.core {
+                format!(
+                    "data race on `{}` inside core {}: nothing orders two accesses and {what}",
+                    name(b),
+                    b.core
+                )
+            } else {
+                let (x, y) = (a.core, b.core);
+                format!(
+                    "data race on `{}` between core {x} and core {y}: nothing orders two accesses and {what}",
+                    name(b)
+                )
+            };
+            let mut d = Diagnostic::new(codes::S0020, text);
+            for x in [a, b] {
+                let verb = if x.role.list == 1 { "writes" } else { "reads" };
+                let at = self.thread_name(x);
+                let site = self.site(x.core as usize, x.inst);
+                d = d.site(site.label(format!("{at} {verb} `{}`", name(x))));
+            }
+            let (lo, hi) = f.bytes;
+            let (p, q) = f.partitions;
+            d = d.note(if p == 0 && q == 0 {
+                format!("both lie in bytes {lo} to {} of the storage", hi - 1)
+            } else {
+                format!("both lie in bytes {lo} to {} of partitions {p} to {q}", hi - 1)
+            });
+            d = d.help(if a.core == b.core {
+                "a dependency edge from the first to the second, or the same engine for both, would order them"
+            } else {
+                "a CoreBarrier between them on both cores would order them, so would a swap or a completion token"
+            });
+            self.diagnostics.push(d);
+        }
+        if more > 0
+            && let Some(d) = self.diagnostics.last_mut()
+        {
+            *d = d.clone().note(format!("{more} more races are not listed"));
+        }
+    }
+
+    fn thread_name(&self, a: &Access) -> String {
+        let core = self.cores[a.core as usize].id;
+        if self.style == crate::code::Style::Program {
+            return format!("core {core}");
+        }
+        let t = a.thread as usize % (2 * QUEUES);
+        let queue = QUEUE_NAMES[t % QUEUES];
+        if t >= QUEUES {
+            format!("core {core}, a transfer of {queue},")
+        } else {
+            format!("core {core}, {queue},")
         }
     }
 

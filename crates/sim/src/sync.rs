@@ -13,12 +13,13 @@ use crate::exec::{Arg, Decoded};
 use crate::machine::{Machine, Phase, Stop, Wait};
 use crate::numeric_profile::Sb2SbInt32;
 use crate::options::Ptcom;
+use crate::race::{Clock, join};
 use crate::state::Fault;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tandem_bir::diag::codes;
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{Attr, CollectiveKind, Inst, InstId};
+use tandem_bir::{Attr, CollectiveKind, Inst, InstId, MemLocId};
 
 /// A sequence of meetings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +65,8 @@ pub(crate) struct Member {
     pub(crate) queue: usize,
     /// Position in the segment of a transfer that notifies its peer.
     pub(crate) item: u32,
+    /// What it knew on arrival, for the race check.
+    clock: Option<Clock>,
     inputs: SmallVec<[Payload; 1]>,
 }
 
@@ -99,6 +102,8 @@ pub(crate) struct Sync {
     free: Vec<u32>,
     pub(crate) tokens: Vec<Token>,
     pub(crate) token_of: FxHashMap<(usize, InstId), u32>,
+    /// Token of a location, per core.
+    pub(crate) token_loc: FxHashMap<(usize, MemLocId), u32>,
     buffers: Vec<Vec<u8>>,
 }
 
@@ -173,6 +178,9 @@ impl Sync {
     }
 }
 
+/// Transfers that are complete: core and position in its segment.
+type Done = SmallVec<[(usize, u32); 4]>;
+
 fn shape_of(d: &Decoded, k: usize) -> Option<Shape> {
     d.out_view(k).map(Shape::of)
 }
@@ -202,6 +210,9 @@ impl Machine<'_> {
             self.complete(c, i, true);
             return Ok(());
         };
+        let plan = plan.clone();
+        let clock = self.arrival_clock(c, q, id);
+        let core = &mut self.cores[c];
         let d = &core.code.decoded[id.index()];
         let mut inputs: SmallVec<[Payload; 1]> = SmallVec::new();
         for a in &d.ins {
@@ -221,10 +232,13 @@ impl Machine<'_> {
             Action::Swap => Channel::Swap { lnc, pipe: plan.pipe },
             _ => Channel::Collective { members: plan.members.clone(), local: plan.local },
         };
-        let member = Member { core: c, inst: id, queue: q, item: i, inputs };
+        let member = Member { core: c, inst: id, queue: q, item: i, clock, inputs };
         if alone {
             // A core that sends to itself meets nobody.
             let g = Group { channel: 0, n: 0, expect: SmallVec::new(), members: vec![member], left: 1 };
+            if let Some(thread) = self.race.as_ref().map(|r| r.thread(c, q, false)) {
+                self.touch(c, id, thread, 0b010);
+            }
             self.write_results(c, id, &g)?;
             self.complete(c, i, true);
             return Ok(());
@@ -237,6 +251,13 @@ impl Machine<'_> {
             self.release(g);
         }
         Ok(())
+    }
+
+    /// A member has read its inputs; what its thread knows now.
+    fn arrival_clock(&mut self, c: usize, q: usize, id: InstId) -> Option<Clock> {
+        let thread = self.race.as_ref()?.thread(c, q, false);
+        self.touch(c, id, thread, 0b101);
+        self.race.as_mut().map(|r| r.clock(thread))
     }
 
     /// All members may leave.
@@ -268,10 +289,24 @@ impl Machine<'_> {
                 &mut self.sync.groups[group as usize],
                 Group { channel: 0, n: 0, expect: SmallVec::new(), members: Vec::new(), left: 0 },
             );
+            if let Some(thread) = self.race.as_ref().map(|r| r.thread(c, q, false)) {
+                for m in &g.members {
+                    if let (Some(race), Some(clock)) = (&mut self.race, &m.clock) {
+                        race.learn(thread, clock);
+                    }
+                }
+                let plan = self.cores[c].plans.get(&id).and_then(Option::as_ref);
+                if plan.is_none_or(Plan::writes) {
+                    self.touch(c, id, thread, 0b010);
+                }
+            }
             let r = self.write_results(c, id, &g);
             self.sync.groups[group as usize] = g;
             r?;
             self.sync.leave(group);
+        } else if let (Some(Wait::Token { token, .. }), Some(race)) = (wait, &mut self.race) {
+            let thread = race.thread(c, q, false);
+            race.token_leave(token as usize, &self.sync.tokens[token as usize].writers, thread);
         }
         self.cores[c].last_sync = Some(id);
         self.complete(c, i, true);
@@ -280,13 +315,8 @@ impl Machine<'_> {
 
     /// A transfer that notifies its peer has landed: it is complete when the peer's has, too (decision D24; the k-th
     /// notifying transfer of one core belongs to the k-th of the other). Gives what is complete now.
-    pub(crate) fn arrive_notify(
-        &mut self,
-        c: usize,
-        q: usize,
-        i: u32,
-        id: InstId,
-    ) -> SmallVec<[(usize, u32); 4]> {
+    pub(crate) fn arrive_notify(&mut self, c: usize, q: usize, i: u32, id: InstId) -> (Done, Option<Clock>) {
+        let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, q, true)));
         let core = &mut self.cores[c];
         let t = core.topo;
         let mut expect: SmallVec<[u32; 4]> = SmallVec::new();
@@ -300,16 +330,24 @@ impl Machine<'_> {
             }
         }
         expect.sort_unstable();
-        let member = Member { core: c, inst: id, queue: q, item: i, inputs: SmallVec::new() };
+        let member = Member { core: c, inst: id, queue: q, item: i, clock, inputs: SmallVec::new() };
         let (g, full) =
             self.sync.arrive(Channel::Notify { lnc: t.my_lnc }, &mut core.counters, &expect, member);
         if !full {
-            return SmallVec::new();
+            return (Done::new(), None);
+        }
+        let mut all: Option<Clock> = None;
+        for m in &self.sync.groups[g as usize].members {
+            match (&mut all, &m.clock) {
+                (Some(a), Some(c)) => join(a, c),
+                (None, Some(c)) => all = Some(c.clone()),
+                (_, None) => {}
+            }
         }
         let done = self.sync.groups[g as usize].members.iter().map(|m| (m.core, m.item)).collect();
         let n = self.sync.groups[g as usize].members.len();
         (0..n).for_each(|_| self.sync.leave(g));
-        done
+        (done, all)
     }
 
     fn write_results(&mut self, c: usize, id: InstId, g: &Group) -> Result<(), Stop> {
@@ -430,7 +468,9 @@ impl Machine<'_> {
             core.executed[inst.opcode as usize] += 1;
             return Ok(());
         }
-        let member = Member { core: c, inst: id, queue: 0, item: 0, inputs: SmallVec::new() };
+        let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, 0, false)));
+        let core = &mut self.cores[c];
+        let member = Member { core: c, inst: id, queue: 0, item: 0, clock, inputs: SmallVec::new() };
         let channel = Channel::Barrier { cores: cores.clone() };
         let (g, full) = self.sync.arrive(channel, &mut core.counters, &cores, member);
         core.phase = Phase::Barrier { group: g, inst: id, released: false };
@@ -467,6 +507,13 @@ impl Machine<'_> {
 
     /// A core goes on behind a barrier.
     pub(crate) fn leave_barrier(&mut self, c: usize, id: InstId, g: u32) {
+        if let Some(race) = &mut self.race {
+            for m in &self.sync.groups[g as usize].members {
+                if let Some(clock) = &m.clock {
+                    race.core_learns(c, clock);
+                }
+            }
+        }
         self.sync.leave(g);
         let core = &mut self.cores[c];
         core.executed[core.module.insts[id].opcode as usize] += 1;
@@ -481,6 +528,10 @@ impl Machine<'_> {
             self.complete(c, i, true);
             return;
         };
+        if let Some(race) = &mut self.race {
+            let thread = race.thread(c, q, false);
+            race.token_arrive(t as usize, c, thread);
+        }
         let tok = &mut self.sync.tokens[t as usize];
         tok.arrived[c] += 1;
         let n = tok.arrived[c];

@@ -210,35 +210,40 @@ impl Footprint {
             }
             (0, 0, 1, ap.offset, &ap.pairs[..])
         };
-        let mut low = place.addr.checked_add(start.checked_mul(size)?)?;
+        let low = place.addr.checked_add(start.checked_mul(size)?)?;
+        let dims: Option<SmallVec<[(i64, u64); 4]>> =
+            free.iter().map(|p| Some((p.step.checked_mul(size)?, p.num))).collect();
+        Footprint::of_bytes(place.space.clone(), (partition, stride, partitions), low, size, &dims?)
+    }
+
+    /// Footprint given by its bytes: partitions `(first, stride, count)`, first byte, bytes per element, and `(step, count)` in
+    /// bytes of every further dimension, in any order. `None` when a number overflows.
+    pub fn of_bytes(
+        space: Space,
+        (partition, stride, partitions): (i64, i64, u64),
+        start: i64,
+        elem: i64,
+        free: &[(i64, u64)],
+    ) -> Option<Footprint> {
+        let mut low = start;
         let mut dims: SmallVec<[(i64, u64); 2]> = SmallVec::new();
-        for p in free {
-            if p.num == 1 || p.step == 0 {
+        for &(step, num) in free {
+            if num == 1 || step == 0 {
                 continue;
             }
-            let step = p.step.checked_mul(size)?;
             if step < 0 {
-                low = low.checked_add(step.checked_mul(i64::try_from(p.num - 1).ok()?)?)?;
+                low = low.checked_add(step.checked_mul(i64::try_from(num.checked_sub(1)?).ok()?)?)?;
             }
-            dims.push((step.checked_abs()?, p.num));
+            dims.push((step.checked_abs()?, num));
         }
-        let mut run = size;
+        let mut run = elem;
         normalise(&mut dims, &mut run)?;
         let mut high = low.checked_add(run)?;
         for &(s, n) in &dims {
-            high = high.checked_add(s.checked_mul(i64::try_from(n - 1).ok()?)?)?;
+            high = high.checked_add(s.checked_mul(i64::try_from(n.checked_sub(1)?).ok()?)?)?;
         }
-        Some(Footprint {
-            space: place.space.clone(),
-            partition,
-            partition_stride: stride.max(1),
-            partitions,
-            low,
-            high,
-            run,
-            dims,
-            exact: true,
-        })
+        let partition_stride = stride.max(1);
+        Some(Footprint { space, partition, partition_stride, partitions, low, high, run, dims, exact: true })
     }
 
     /// The whole of a location.

@@ -381,6 +381,8 @@ codes! {
     S0014 Finding Error "collectives disagree" "The members of a collective do not fit: kind, operator, groups or shapes differ.";
     S0015 Finding Error "step limit reached" "The program executed more steps than the limit allows. A loop that never ends looks like this; raise the limit if the program is only long.";
     S0016 Finding Error "calls or regions too deep" "Calls and loop regions nest deeper than the limit; the program most likely calls itself without end.";
+    S0020 Finding Error "data race" "Two accesses touch a common byte, at least one writes it, and nothing orders them: another order of the engines, queues or cores gives other bytes. The report shows both accesses. What orders accesses: a dependency edge or a common queue inside a core; a CoreBarrier, a swap or a completion token between cores.";
+    S0021 Finding Error "undefined bytes used" "Bytes that nothing has written reach arithmetic, a predicate, a branch, an address, an index or an output. They may travel through copies and swaps before; the report names where they are used.";
     S0017 Finding Error "bad rank" "A rank or core number is outside the cores that run, or a collective names it twice.";
     S0201 Unsupported Error "operation not simulated" "The type of instruction is known, this operation, mode or operand form of it has no model. Nothing was computed; no output is written.";
     S0202 Finding Error "operands do not fit the instruction" "Element counts, element types, shapes or constants of an instruction break one of its rules. The message names the instruction and the rule.";

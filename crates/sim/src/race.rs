@@ -1,0 +1,493 @@
+//! Data races: exact happens-before over everything that runs, exact byte sets of what it touches.
+//!
+//! **Definition.** Two accesses race when they touch a common byte, at least one writes, and neither happens before the
+//! other. Threads are the in-order queues of every core and their transfer queues (one thread per core at level `bir`). Order
+//! comes from: the order of a queue; dependency edges (producer complete before consumer starts); the issue of a transfer
+//! before the transfer; the end of a segment (all threads of the core); CoreBarriers (all threads of the cores that meet);
+//! swaps and collectives (all that arrive before all that leave); completion tokens (the writes of the location that happen
+//! before the arrival on their core, and nothing else); notifications of transfers.
+//!
+//! **What is compared.** Every distinct operand footprint has a *slot*: its last write and its last unordered reads, with
+//! their clocks. Which slots overlap is worked out once per slot by the exact test of [`overlaps`]. An access is compared with the
+//! slots that overlap its own. Keeping only the last write (and, per slot, reads not ordered before another read of the slot)
+//! loses no race: whatever races with a forgotten access races with the one that replaced it.
+//!
+//! **It never reports falsely**, but for footprints whose overlap test gives up (`SEARCH_BUDGET`). **It may miss** races on
+//! control paths and addresses that this run did not take, races on registers, and, after a first race between two
+//! threads, further ones that the same missing order explains: the two are taken as ordered from there on, so that one
+//! missing edge is one finding.
+
+use crate::memory::View;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tandem_bir::InstId;
+use tandem_bir::analysis::footprint::{Footprint, Space, overlaps};
+
+/// A vector clock: completed steps per thread.
+pub(crate) type Clock = Box<[u32]>;
+
+pub(crate) fn join(into: &mut [u32], from: &[u32]) {
+    for (a, b) in into.iter_mut().zip(from) {
+        *a = (*a).max(*b);
+    }
+}
+
+/// Which operand of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Role {
+    /// Position in its list.
+    pub(crate) index: u8,
+    /// 0 input, 1 output, 2 index operand.
+    pub(crate) list: u8,
+}
+
+impl Role {
+    fn writes(self) -> bool {
+        self.list == 1
+    }
+}
+
+/// One access, for comparison and for the report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) thread: u32,
+    tick: u32,
+    pub(crate) core: u32,
+    pub(crate) inst: InstId,
+    pub(crate) role: Role,
+}
+
+/// Two accesses that race; the second is the one that found it.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) first: Access,
+    pub(crate) second: Access,
+    pub(crate) both_write: bool,
+    /// Bytes of the buffer (inside a partition, on chip) and partitions in which both lie.
+    pub(crate) bytes: (i64, i64),
+    pub(crate) partitions: (i64, i64),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    buf: u32,
+    base: usize,
+    size: u8,
+    dims: SmallVec<[(isize, usize); 4]>,
+}
+
+struct Slot {
+    buf: u32,
+    fp: Footprint,
+    /// Slots that overlap, itself included.
+    near: Vec<u32>,
+    write: Option<Access>,
+    reads: SmallVec<[Access; 2]>,
+}
+
+/// Slots of one buffer by pages of their bytes.
+#[derive(Default)]
+struct Pages {
+    pitch: Option<usize>,
+    lists: FxHashMap<i64, Vec<u32>>,
+}
+
+/// Bytes of a page, log 2 (our choice).
+const PAGE: u32 = 9;
+/// Findings after which the rest is only counted.
+const MOST: usize = 100;
+
+pub(crate) struct Race {
+    /// Clock of every thread.
+    clocks: Vec<Clock>,
+    per_core: usize,
+    /// Clocks that reach an instruction of the running segment through edges, per core and position.
+    incoming: Vec<Vec<Option<Clock>>>,
+    pool: Vec<Clock>,
+    slots: Vec<Slot>,
+    lookup: FxHashMap<Key, u32>,
+    pages: Vec<Pages>,
+    seen: Vec<u32>,
+    stamp: u32,
+    /// Slots of an instruction's static operands: start in `arena`, per core and instruction.
+    cache: Vec<Vec<u32>>,
+    arena: Vec<(u32, Role)>,
+    /// Writes of locations that tokens stand for: per token and core, those folded and those not.
+    token_done: Vec<Vec<Clock>>,
+    token_open: Vec<Vec<Vec<(u32, u32, Clock)>>>,
+    gc_at: usize,
+    reported: rustc_hash::FxHashSet<(u32, InstId, u32, InstId)>,
+    pub(crate) found: Vec<Found>,
+    pub(crate) more: u64,
+}
+
+impl Race {
+    pub(crate) fn new(
+        cores: usize,
+        per_core: usize,
+        insts: &[usize],
+        pitches: Vec<Option<usize>>,
+        tokens: usize,
+    ) -> Race {
+        let t = cores * per_core;
+        let zero = || vec![0u32; t].into_boxed_slice();
+        Race {
+            clocks: (0..t).map(|_| zero()).collect(),
+            per_core,
+            incoming: vec![Vec::new(); cores],
+            pool: Vec::new(),
+            slots: Vec::new(),
+            lookup: FxHashMap::default(),
+            pages: pitches.into_iter().map(|pitch| Pages { pitch, lists: FxHashMap::default() }).collect(),
+            seen: Vec::new(),
+            stamp: 0,
+            cache: insts.iter().map(|n| vec![u32::MAX; *n]).collect(),
+            arena: Vec::new(),
+            token_done: (0..tokens).map(|_| (0..cores).map(|_| zero()).collect()).collect(),
+            token_open: vec![vec![Vec::new(); cores]; tokens],
+            gc_at: 1 << 14,
+            reported: Default::default(),
+            found: Vec::new(),
+            more: 0,
+        }
+    }
+
+    /// Thread of a queue, and of its transfers.
+    pub(crate) fn thread(&self, core: usize, q: usize, landing: bool) -> usize {
+        if self.per_core == 1 {
+            core
+        } else {
+            core * self.per_core + q + if landing { self.per_core / 2 } else { 0 }
+        }
+    }
+    fn threads_of(&self, core: usize) -> std::ops::Range<usize> {
+        core * self.per_core..(core + 1) * self.per_core
+    }
+    fn fresh(&mut self, like: usize) -> Clock {
+        match self.pool.pop() {
+            Some(mut c) => {
+                c.copy_from_slice(&self.clocks[like]);
+                c
+            }
+            None => self.clocks[like].clone(),
+        }
+    }
+    /// Copy of a thread's clock.
+    pub(crate) fn clock(&mut self, thread: usize) -> Clock {
+        self.fresh(thread)
+    }
+    /// Gives a clock back.
+    pub(crate) fn give(&mut self, c: Clock) {
+        if self.pool.len() < 1024 {
+            self.pool.push(c);
+        }
+    }
+    /// A thread learns a clock.
+    pub(crate) fn learn(&mut self, thread: usize, c: &[u32]) {
+        join(&mut self.clocks[thread], c);
+    }
+
+    pub(crate) fn start_segment(&mut self, core: usize, n: usize) {
+        let v = &mut self.incoming[core];
+        v.clear();
+        v.resize(n, None);
+    }
+
+    /// An instruction starts on a thread: the thread learns what its producers knew.
+    pub(crate) fn start(&mut self, core: usize, i: u32, thread: usize) {
+        if let Some(c) = self.incoming[core].get_mut(i as usize).and_then(Option::take) {
+            join(&mut self.clocks[thread], &c);
+            self.give(c);
+        }
+    }
+    /// All five in-order queues of a core know what each knew (an instruction of engine ALL).
+    pub(crate) fn meet_queues(&mut self, core: usize) {
+        let half = (self.per_core / 2).max(1);
+        self.join_threads(core * self.per_core..core * self.per_core + half);
+    }
+    /// All threads of a core know what each knew (the end of a segment).
+    pub(crate) fn meet_core(&mut self, core: usize) {
+        self.join_threads(self.threads_of(core));
+        for t in 0..self.token_open.len() {
+            for (_, _, c) in std::mem::take(&mut self.token_open[t][core]) {
+                join(&mut self.token_done[t][core], &c);
+                self.give(c);
+            }
+        }
+    }
+    fn join_threads(&mut self, r: std::ops::Range<usize>) {
+        if r.len() < 2 {
+            return;
+        }
+        let mut all = self.fresh(r.start);
+        for t in r.clone() {
+            join(&mut all, &self.clocks[t]);
+        }
+        for t in r {
+            self.clocks[t].copy_from_slice(&all);
+        }
+        self.give(all);
+    }
+    /// Every thread of a core learns a clock (behind a CoreBarrier).
+    pub(crate) fn core_learns(&mut self, core: usize, c: &[u32]) {
+        for t in self.threads_of(core) {
+            join(&mut self.clocks[t], c);
+        }
+    }
+    /// A transfer is issued: it will start with what its engine knows now.
+    pub(crate) fn issue(&mut self, core: usize, i: u32, engine: usize) {
+        let c = self.fresh(engine);
+        if let Some(slot) = self.incoming[core].get_mut(i as usize) {
+            *slot = Some(c);
+        }
+    }
+    /// An instruction of a thread is complete: its consumers will learn what the thread knows.
+    pub(crate) fn complete(&mut self, core: usize, thread: usize, consumers: &[u32]) {
+        for &s in consumers {
+            match &mut self.incoming[core][s as usize] {
+                Some(c) => join(c, &self.clocks[thread]),
+                None => {
+                    let c = self.fresh(thread);
+                    self.incoming[core][s as usize] = Some(c);
+                }
+            }
+        }
+    }
+    /// The same with a clock of one's own.
+    pub(crate) fn complete_with(&mut self, core: usize, clock: &[u32], consumers: &[u32]) {
+        for &s in consumers {
+            match &mut self.incoming[core][s as usize] {
+                Some(c) => join(c, clock),
+                slot @ None => *slot = Some(clock.into()),
+            }
+        }
+    }
+    /// A thread takes a step.
+    pub(crate) fn tick(&mut self, thread: usize) {
+        self.clocks[thread][thread] += 1;
+    }
+
+    /// A write of a location that a token stands for.
+    pub(crate) fn token_write(&mut self, token: usize, core: usize, thread: usize) {
+        let c = self.fresh(thread);
+        let tick = c[thread];
+        self.token_open[token][core].push((thread as u32, tick, c));
+    }
+    /// A core arrives at a token: the writes that happen before count from here on.
+    pub(crate) fn token_arrive(&mut self, token: usize, core: usize, thread: usize) {
+        let open = std::mem::take(&mut self.token_open[token][core]);
+        for (t, tick, c) in open {
+            if self.clocks[thread][t as usize] >= tick {
+                join(&mut self.token_done[token][core], &c);
+                self.give(c);
+            } else {
+                self.token_open[token][core].push((t, tick, c));
+            }
+        }
+    }
+    /// A token completes on a thread.
+    pub(crate) fn token_leave(&mut self, token: usize, writers: &[usize], thread: usize) {
+        for w in writers {
+            join(&mut self.clocks[thread], &self.token_done[token][*w]);
+        }
+    }
+
+    /// Slots of an instruction's static operands, when known.
+    pub(crate) fn cached(&self, core: usize, inst: usize) -> Option<(usize, usize)> {
+        let at = self.cache[core][inst];
+        (at != u32::MAX).then(|| {
+            let (n, _) = self.arena[at as usize];
+            (at as usize + 1, at as usize + 1 + n as usize)
+        })
+    }
+    /// Remembers the slots of an instruction's static operands.
+    pub(crate) fn remember(&mut self, core: usize, inst: usize, list: &[(u32, Role)]) {
+        self.cache[core][inst] = self.arena.len() as u32;
+        self.arena.push((list.len() as u32, Role { index: 0, list: 0 }));
+        self.arena.extend_from_slice(list);
+    }
+    /// One of the remembered slots.
+    pub(crate) fn remembered(&self, k: usize) -> (u32, Role) {
+        self.arena[k]
+    }
+
+    /// Slot of a view, made when new.
+    pub(crate) fn slot(&mut self, v: &View) -> u32 {
+        let key = Key {
+            buf: v.buf.0,
+            base: v.base,
+            size: v.elem_size() as u8,
+            dims: v.dims.iter().map(|d| (d.stride, d.num)).collect(),
+        };
+        if let Some(&s) = self.lookup.get(&key) {
+            return s;
+        }
+        let id = self.slots.len() as u32;
+        let fp = footprint(v, self.pages[v.buf.index()].pitch);
+        let mut near = vec![id];
+        self.seen.push(0);
+        self.stamp += 1;
+        let pages = &mut self.pages[v.buf.index()];
+        for p in fp.low >> PAGE..=(fp.high - 1) >> PAGE {
+            let list = pages.lists.entry(p).or_default();
+            for &o in list.iter() {
+                if self.seen[o as usize] == self.stamp {
+                    continue;
+                }
+                self.seen[o as usize] = self.stamp;
+                if overlaps(&fp, &self.slots[o as usize].fp) {
+                    near.push(o);
+                }
+            }
+            list.push(id);
+        }
+        for &o in &near[1..] {
+            self.slots[o as usize].near.push(id);
+        }
+        self.slots.push(Slot { buf: v.buf.0, fp, near, write: None, reads: SmallVec::new() });
+        self.lookup.insert(key, id);
+        id
+    }
+
+    /// An access of a thread to a slot: compares, then takes its place.
+    pub(crate) fn access(&mut self, slot: u32, thread: usize, core: usize, inst: InstId, role: Role) {
+        let me = Access {
+            thread: thread as u32,
+            tick: self.clocks[thread][thread],
+            core: core as u32,
+            inst,
+            role,
+        };
+        let mut hit: Option<(Access, u32)> = None;
+        let clock = &self.clocks[thread];
+        let before = |a: &Access| clock[a.thread as usize] >= a.tick;
+        'near: for &n in &self.slots[slot as usize].near {
+            let s = &self.slots[n as usize];
+            if let Some(w) = &s.write
+                && !before(w)
+            {
+                hit = Some((*w, n));
+                break 'near;
+            }
+            if role.writes()
+                && let Some(r) = s.reads.iter().find(|r| !before(r))
+            {
+                hit = Some((*r, n));
+                break 'near;
+            }
+        }
+        if let Some((other, n)) = hit {
+            self.report(other, n, me, slot);
+        }
+        let clock = &self.clocks[thread];
+        let s = &mut self.slots[slot as usize];
+        if role.writes() {
+            s.write = Some(me);
+            s.reads.clear();
+        } else {
+            s.reads.retain(|r| clock[r.thread as usize] < r.tick);
+            s.reads.push(me);
+        }
+    }
+
+    fn report(&mut self, other: Access, n: u32, me: Access, slot: u32) {
+        let (a, b) = (&self.slots[n as usize].fp, &self.slots[slot as usize].fp);
+        let found = Found {
+            first: other,
+            second: me,
+            both_write: other.role.writes() && me.role.writes(),
+            bytes: (a.low.max(b.low), a.high.min(b.high)),
+            partitions: (a.partition.max(b.partition), a.last_partition().min(b.last_partition())),
+        };
+        if self.reported.insert((other.core, other.inst, me.core, me.inst)) {
+            if self.found.len() < MOST {
+                self.found.push(found);
+            } else {
+                self.more += 1;
+            }
+        }
+        // One missing order, one finding: from here on the two count as ordered, all threads of two cores as if they had met.
+        let (x, y) = (other.core as usize, me.core as usize);
+        if x == y {
+            let c = self.fresh(other.thread as usize);
+            join(&mut self.clocks[me.thread as usize], &c);
+            self.give(c);
+        } else {
+            let mut all = self.fresh(me.thread as usize);
+            for t in self.threads_of(x).chain(self.threads_of(y)) {
+                join(&mut all, &self.clocks[t]);
+            }
+            for t in self.threads_of(x).chain(self.threads_of(y)) {
+                self.clocks[t].copy_from_slice(&all);
+            }
+            self.give(all);
+        }
+    }
+
+    /// Forgets slots that no future access can race with, when there are many.
+    pub(crate) fn collect(&mut self) {
+        if self.slots.len() < self.gc_at {
+            return;
+        }
+        let mut low = self.clocks[0].clone();
+        for c in &self.clocks {
+            low.iter_mut().zip(c.iter()).for_each(|(a, b)| *a = (*a).min(*b));
+        }
+        let live = |a: &Access| low[a.thread as usize] < a.tick;
+        let mut map = vec![u32::MAX; self.slots.len()];
+        let mut kept: Vec<Slot> = Vec::new();
+        for (k, mut s) in std::mem::take(&mut self.slots).into_iter().enumerate() {
+            s.reads.retain(|r| live(r));
+            if s.write.as_ref().is_some_and(live) || !s.reads.is_empty() {
+                map[k] = kept.len() as u32;
+                kept.push(s);
+            }
+        }
+        for s in &mut kept {
+            s.near.retain(|n| map[*n as usize] != u32::MAX);
+            s.near.iter_mut().for_each(|n| *n = map[*n as usize]);
+        }
+        self.lookup.retain(|_, s| map[*s as usize] != u32::MAX);
+        self.lookup.values_mut().for_each(|s| *s = map[*s as usize]);
+        for p in &mut self.pages {
+            p.lists.clear();
+        }
+        for (k, s) in kept.iter().enumerate() {
+            for p in s.fp.low >> PAGE..=(s.fp.high - 1) >> PAGE {
+                self.pages[s.buf as usize].lists.entry(p).or_default().push(k as u32);
+            }
+        }
+        self.slots = kept;
+        self.seen.clear();
+        self.seen.resize(self.slots.len(), 0);
+        self.stamp = 0;
+        self.arena.clear();
+        self.cache.iter_mut().for_each(|c| c.fill(u32::MAX));
+        self.gc_at = (2 * self.slots.len()).max(1 << 14);
+    }
+}
+
+/// Bytes of a view: partitions apart when the buffer has a pitch.
+fn footprint(v: &View, pitch: Option<usize>) -> Footprint {
+    let elem = v.elem_size() as i64;
+    let all = |from: usize| -> SmallVec<[(i64, u64); 4]> {
+        v.dims[from.min(v.dims.len())..].iter().map(|d| (d.stride as i64, d.num as u64)).collect()
+    };
+    let made = match pitch {
+        Some(p) if p > 0 => {
+            let p = p as i64;
+            let first = v.dims.first().map_or((0, 1), |d| (d.stride as i64, d.num as u64));
+            let count = if first.0 == 0 { 1 } else { first.1 };
+            let part = v.base as i64 / p;
+            Footprint::of_bytes(
+                Space::SharedDram,
+                (part, first.0 / p, count),
+                v.base as i64 % p,
+                elem,
+                &all(1),
+            )
+        }
+        _ => Footprint::of_bytes(Space::SharedDram, (0, 1, 1), v.base as i64, elem, &all(0)),
+    };
+    made.unwrap_or_default()
+}

@@ -1,0 +1,294 @@
+//! Races: none on clean programs, one finding per order that is taken away.
+
+use std::path::PathBuf;
+use tandem_bir::diag::{Diagnostic, render};
+use tandem_bir::{ArchLevel, EdgeKind, InstId, Level, Opcode, Program, text};
+use tandem_klr::lower::{LowerOptions, lower};
+use tandem_sim::{
+    Outcome, Ptcom, RunOptions, Schedule, Simulator, StopReason, Tensor, random::random_tensor,
+};
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/klr")
+}
+
+fn show(d: &[Diagnostic]) -> String {
+    d.iter().map(|d| render::text(d, render::Style::Plain, &|_, _| None)).collect()
+}
+
+fn kernel(name: &str, level: Level) -> Program {
+    let file = tandem_klr::read_path(&folder().join(name)).expect(name).file;
+    let load = |f: &str| std::fs::read(folder().join(f));
+    let l = lower(&file, &LowerOptions::new(ArchLevel::Gen3, &load));
+    let mut p = l.program.unwrap_or_else(|| panic!("{name}: {}", show(&l.diags)));
+    let opts = tandem_backend::PassOptions::for_program(&p);
+    let out = match level {
+        Level::Bir => tandem_backend::prepare(&mut p, &opts),
+        Level::Lowered | Level::Linked => tandem_backend::lower(&mut p, &opts),
+    };
+    assert!(!out.failed, "{name}: {}", show(&out.diags));
+    p
+}
+
+fn run_with(p: &Program, opts: RunOptions) -> Outcome {
+    let mut r = Simulator::new(p, opts).unwrap_or_else(|e| panic!("{}: {}", p.name, show(&e)));
+    let inputs: Vec<Tensor> = r
+        .wanted()
+        .iter()
+        .map(|w| random_tensor(7, &w.name, w.dtype, &w.shape, 1 << 30).expect("size"))
+        .collect();
+    r.set_inputs(&inputs).unwrap_or_else(|e| panic!("{}: {}", p.name, show(&e)));
+    r.run()
+}
+
+fn races(p: &Program, schedule: Schedule) -> Vec<Diagnostic> {
+    let o = run_with(p, RunOptions { schedule, ..RunOptions::default() });
+    assert_eq!(o.stop, StopReason::Finished, "{}", show(&o.diagnostics));
+    o.diagnostics.into_iter().filter(|d| d.code.to_string() == "S0020").collect()
+}
+
+const SCHEDULES: [Schedule; 4] = [Schedule::Eager, Schedule::Late, Schedule::Seed(1), Schedule::Seed(2)];
+
+#[test]
+fn sample_kernels_are_free_of_races() {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("testdata")
+        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
+        .filter(|n| n.ends_with(".klr"))
+        .collect();
+    names.sort();
+    for name in &names {
+        for level in [Level::Bir, Level::Lowered] {
+            let p = kernel(name, level);
+            for s in SCHEDULES {
+                let r = races(&p, s);
+                assert!(r.is_empty(), "{name} {level:?} {s:?}\n{}", show(&r));
+            }
+        }
+    }
+}
+
+/// Is there a path of edges and queue order from `a` to `b` without the edge `a -> b`? Plain search over the block.
+fn ordered_without(p: &Program, core: usize, block: &[InstId], a: InstId, b: InstId) -> bool {
+    let m = &p.modules[core];
+    let queue = |i: InstId| {
+        let inst = &m.insts[i];
+        let e = if inst.engine == tandem_bir::EngineKind::Unassigned {
+            inst.opcode.spec().engine
+        } else {
+            inst.engine
+        };
+        (if e == tandem_bir::EngineKind::Dma { tandem_bir::EngineKind::Sp } else { e }, inst.opcode.is_dma())
+    };
+    let mut reached = vec![b];
+    let mut k = 0;
+    while k < reached.len() {
+        let x = reached[k];
+        k += 1;
+        for d in &m.insts[x].deps {
+            if (x, d.inst) != (b, a) && !reached.contains(&d.inst) {
+                reached.push(d.inst);
+            }
+        }
+        // Everything before it in its queue started before; compute is also complete.
+        let at = block.iter().position(|i| *i == x).unwrap_or(0);
+        for &y in &block[..at] {
+            let (qx, qy) = (queue(x), queue(y));
+            let same =
+                qx.0 == qy.0 || qx.0 == tandem_bir::EngineKind::All || qy.0 == tandem_bir::EngineKind::All;
+            if same && qx.1 >= qy.1 && !reached.contains(&y) {
+                reached.push(y);
+            }
+            if m.insts[y].opcode == Opcode::CoreBarrier || m.insts[x].opcode == Opcode::CoreBarrier {
+                // The fence of the machine.
+                if !reached.contains(&y) {
+                    reached.push(y);
+                }
+            }
+        }
+    }
+    reached.contains(&a)
+}
+
+#[test]
+fn a_flow_edge_taken_away_is_a_race_unless_it_is_implied() {
+    let (mut raced, mut implied) = (0, 0);
+    for name in ["01_sendrecv_swap_f32_128x64.klr", "05_rmsnorm_2core_f32.klr", "20_access_forms_f32.klr"] {
+        let p = kernel(name, Level::Lowered);
+        for core in 0..p.lnc_size as usize {
+            for (b, block) in p.modules[core].blocks.iter() {
+                for &i in &block.insts {
+                    // A token touches nothing itself.
+                    if p.modules[core].insts[i].opcode == Opcode::TensorCompletion {
+                        continue;
+                    }
+                    for d in p.modules[core].insts[i].deps.clone() {
+                        if d.kind != EdgeKind::Flow || !block.insts.contains(&d.inst) {
+                            continue;
+                        }
+                        let mut q = p.clone();
+                        q.modules[core].insts[i].deps.retain(|x| x.inst != d.inst);
+                        let free = ordered_without(&p, core, &block.insts, d.inst, i);
+                        for s in [Schedule::Eager, Schedule::Late] {
+                            let r = races(&q, s);
+                            assert_eq!(
+                                r.is_empty(),
+                                free,
+                                "{name} core {core} {b:?} {} -> {}\n{}",
+                                q.modules[core].insts[d.inst].name,
+                                q.modules[core].insts[i].name,
+                                show(&r)
+                            );
+                            assert!(r.len() <= 1, "one missing edge, several findings\n{}", show(&r));
+                            if let Some(f) = r.first() {
+                                assert_eq!(f.sites.len(), 2);
+                            }
+                        }
+                        if free { implied += 1 } else { raced += 1 }
+                    }
+                }
+            }
+        }
+    }
+    assert!(raced >= 10, "{raced} raced, {implied} implied");
+}
+
+#[test]
+fn a_barrier_taken_away_from_a_shared_exchange_is_one_race() {
+    for level in [Level::Bir, Level::Lowered] {
+        let p = kernel("08_core_barrier_shared_hbm_f32.klr", level);
+        let barriers: Vec<Vec<InstId>> = p
+            .modules
+            .iter()
+            .map(|m| {
+                m.walk()
+                    .into_iter()
+                    .map(|w| w.2)
+                    .filter(|i| m.insts[*i].opcode == Opcode::CoreBarrier)
+                    .collect()
+            })
+            .collect();
+        assert!(!barriers[0].is_empty());
+        let mut q = p.clone();
+        for (m, list) in q.modules.iter_mut().zip(&barriers) {
+            for b in m.blocks.values_mut() {
+                b.insts.retain(|i| !list.contains(i));
+            }
+        }
+        for s in SCHEDULES {
+            let r = races(&q, s);
+            assert_eq!(r.len(), 1, "{level:?} {s:?}\n{}", show(&r));
+            assert!(r[0].message.contains("between core"), "{}", show(&r));
+            assert!(r[0].sites.iter().all(|s| s.pos.is_some()), "{}", show(&r));
+        }
+    }
+}
+
+/// Both cores copy one tile of a shared buffer to another by register moves; `step` elements apart, from `first`.
+fn interleaved(first: [i64; 2], step: i64, n: u64) -> Program {
+    let module = |c: usize| {
+        format!(
+            "module @nc0{c} core {c} arch gen3 {{
+  func @main {{
+    set @s_set = Internal Tensor Shared float32 [1024] {{ loc @s = DRAM [4096] addr 0 }}
+    block b0 {{
+      w = Memset DVE @s[off {}, [{step},{n}]] float32 {{mode = Const, constant = {c}}} !loc k.py:{}:1
+    }}
+  }}
+}}
+",
+            first[c],
+            c + 1
+        )
+    };
+    let src = format!("bir 1\nprogram \"t\" lnc 2 level bir\n{}{}", module(0), module(1));
+    text::parse(&src).unwrap_or_else(|e| panic!("{}", show(&e)))
+}
+
+#[test]
+fn interleaved_strides_do_not_collide_and_touching_ones_do() {
+    for (first, step, n, want) in [
+        ([0, 1], 2, 512, 0),
+        ([0, 2], 2, 256, 1),
+        ([0, 3], 2, 256, 0),
+        ([0, 511], 1, 512, 1),
+        ([0, 512], 1, 512, 0),
+    ] {
+        let p = interleaved(first, step, n);
+        for s in SCHEDULES {
+            let r = races(&p, s);
+            assert_eq!(r.len(), want, "{first:?} step {step}\n{}", show(&r));
+            if want == 1 {
+                let text = show(&r);
+                assert!(
+                    text.contains("k.py:1:1") && text.contains("k.py:2:1") && text.contains("`s`"),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_orders_the_writes_it_stands_for_and_nothing_else() {
+    let module = |c: usize, body: &str| {
+        format!(
+            "module @nc0{c} core {c} arch gen3 {{
+  func @main {{
+    set @s_set = Internal Tensor Shared float32 [4] {{ loc @s = DRAM [16] addr 0 }}
+    set @t_set = Internal Tensor Shared float32 [4] {{ loc @t = DRAM [16] addr 16 }}
+    set @a_set = Internal NeuronSBTensor Local float32 [1 x 4] {{ loc @a = SB [1, 16] addr 0 allocated }}
+    block b0 {{
+      {body}
+    }}
+  }}
+}}
+"
+        )
+    };
+    let fill = |n: &str, l: &str, deps: &str| {
+        format!("{n} = Memset DVE @{l}[[1,4]] float32 {{mode = Const, constant = 1}} {deps}\n")
+    };
+    let get = |n: &str, l: &str, deps: &str| {
+        format!("{n} = DMACopy SP @a[[4,1] [1,4]] float32 <- @{l}[[4,1] [1,4]] float32 {deps}\n")
+    };
+    let token = |deps: &str| format!("k = TensorCompletion SP <- @s[[1,4]] float32 {deps}\n");
+    let make = |c0: &str, c1: &str| {
+        let src = format!("bir 1\nprogram \"t\" lnc 2 level lowered\n{}{}", module(0, c0), module(1, c1));
+        text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)))
+    };
+    let c0 = fill("w", "s", "") + &fill("v", "t", "") + &token("after(w)");
+    let clean = make(&c0, &(token("") + &get("r", "s", "after(k)")));
+    let other = make(&c0, &(token("") + &get("r", "t", "after(k)")));
+    for s in SCHEDULES {
+        assert!(races(&clean, s).is_empty());
+        assert_eq!(races(&other, s).len(), 1, "the token says nothing about `t`");
+        let o = run_with(&clean, RunOptions { schedule: s, ptcom: Ptcom::Notify, ..RunOptions::default() });
+        assert_eq!(o.diagnostics.iter().filter(|d| d.code.to_string() == "S0020").count(), 1);
+    }
+}
+
+#[test]
+fn memory_stays_flat_and_time_linear_over_many_accesses() {
+    // 100,000 accesses of both cores to interleaved columns of one shared buffer, in a loop.
+    let module = |c: usize| {
+        format!(
+            "module @nc0{c} core {c} arch gen3 {{
+  func @main {{
+    set @s_set = Internal Tensor Shared float32 [4096] {{ loc @s = DRAM [16384] addr 0 }}
+    block b0 {{
+      l = Loop Unassigned {{LoopAxis = {{\"name\":\"k\",\"lb\":0,\"ub\":50000,\"stride\":1}}}} regions {{
+        block inner {{
+          w = Memset DVE @s[off {c}, [64,16], dyn(2*mod(axis(k), 32)) dim 0] float32 {{mode = Const, constant = {c}}}
+        }}
+      }}
+    }}
+  }}
+}}
+"
+        )
+    };
+    let src = format!("bir 1\nprogram \"t\" lnc 2 level bir\n{}{}", module(0), module(1));
+    let p = text::parse(&src).unwrap_or_else(|e| panic!("{}", show(&e)));
+    assert!(races(&p, Schedule::Seed(3)).is_empty());
+}
