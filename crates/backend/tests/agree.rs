@@ -26,7 +26,7 @@ impl Rng {
 }
 
 /// The simulator orders the followers of a pull after the peer's notification at level lowered.
-const SIMULATOR_KNOWS_NOTIFICATIONS: bool = false;
+const SIMULATOR_KNOWS_NOTIFICATIONS: bool = true;
 
 const P: u64 = 8; // partitions of a tile
 const W: u64 = 24; // elements of a row
