@@ -327,6 +327,11 @@ def reduce():
     for op, u in (("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or), ("bitwise_xor", np.bitwise_xor)):
         f.case(f"{op} of integers", "TensorReduce", [f.tile("int32", i)], [f.out("int32", u.reduce(i, axis=1).reshape(5, 1))],
                {"op": op, "axis": "X"})
+    for q in ((20, 7), (64, 32)):
+        y = r.standard_normal(q).astype(F32)
+        t = y.T if q[0] == 20 else y.reshape(2, 32, 32).transpose(0, 2, 1).reshape(64, 32)
+        f.case(f"block transpose first {q}", "TensorReduce", [f.tile("float32", y)],
+               [f.out("float32", np.add.accumulate(t, axis=1)[:, -1:])], {"op": "add", "axis": "X", "apply_transpose": True})
     p = r.standard_normal((6, 5, 2, 3)).astype(F32)
     f.case("pool max", "Pool", [f.tile("float32", p)], [f.out("float32", p.max(axis=(2, 3)))], {"func": "Max"})
     s = np.add.accumulate(p.reshape(6, 5, 6), axis=2)[..., -1]

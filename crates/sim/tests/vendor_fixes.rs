@@ -102,9 +102,16 @@ fn explicit_flags_start_and_accumulate() {
         let dst = b.place(Place::Psum, Dtype::Float32, &[1, 2]);
         let (m, s) = (b.put_f32(&[1, 2], &[2.0, 3.0]), b.put_f32(&[1, 1], &[10.0]));
         let with = |flag: i64| inst(Opcode::Matmult, EngineKind::Pe).with(Attr::AccumulationFlag, flag);
+        let out = b.place(Place::Sbuf, Dtype::Float32, &[1, 2]);
         for (flag, want) in [(1, [20.0, 30.0]), (4, [40.0, 60.0]), (6, [60.0, 90.0]), (3, [20.0, 30.0])] {
             b.run(&with(flag), &[view(&m), view(&s)], &[view(&dst)]).unwrap();
-            assert_eq!(b.get_f32(&dst), want);
+            b.run(&inst(Opcode::TensorCopy, EngineKind::Dve), &[view(&dst)], &[view(&out)]).unwrap();
+            assert_eq!(b.get_f32(&out), want);
+            // A group is finished when its last matmul carries the stop bit (2).
+            assert_eq!(
+                b.notes.pop().map(|n| n.code.info().id),
+                if flag & 2 == 0 { Some("S0214") } else { None }
+            );
         }
         // Onto what a memset wrote: undefined before trn3.
         let one = inst(Opcode::Memset, EngineKind::Dve).with(Attr::Constant, i64::from(1f32.to_bits()));

@@ -395,6 +395,7 @@ codes! {
     S0211 Finding Note "skipped as the reference skips it" "Under the profile `birsim` this type of instruction does nothing. The profile `hw` runs it.";
     S0212 Internal Error "instruction reached the wrong part of the simulator" "A fault of Tandem itself. Please report it with the file that shows it.";
     S0213 Finding Warning "overlapping in-place operands" "A destination overlaps a source without being the same pattern. The simulator reads everything first; the device streams and may read what it has just written.";
+    S0214 Finding Warning "PSUM read before its group is finished" "An instruction reads PSUM of an explicit accumulation group before the matmul that is marked as its last.";
 
     // ---- I: faults of Tandem itself (exit 70) ----
     I0001 Internal Error "internal error" "A fault of Tandem itself. Please report it with the file that shows it.";

@@ -54,7 +54,7 @@ pub(crate) fn apply_function(
         Func::Erf => map(x, tr::erf),
         Func::Sin => {
             let far: Vec<(usize, f32)> =
-                x.iter().copied().enumerate().filter(|(_, v)| !(v.abs() <= tr::SIN_NEAR)).collect();
+                x.iter().copied().enumerate().filter(|(_, v)| v.is_nan() || v.abs() > tr::SIN_NEAR).collect();
             map(x, tr::sin_near);
             for (i, v) in far {
                 x[i] = tr::sin(v);

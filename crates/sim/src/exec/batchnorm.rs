@@ -2,7 +2,7 @@
 //!
 //! Source: the specification, file 09 §6.12. Operand orders of the gradient forms are ours (no source gives them).
 
-use super::tile::{self, Tile, input, misfit, output, per_part, refuse_packed, same_count, unsupported};
+use super::tile::{self, Tile, input, misfit, output, per_part, refuse_packed, same_count};
 use super::{Decoded, ExecCx};
 use crate::state::Fault;
 use tandem_bir::{Attr, Inst};
@@ -11,15 +11,15 @@ use tandem_bir::{Attr, Inst};
 pub(crate) fn stats(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
     let (src, dst) = (input(d, 0)?, output(d, 0)?);
     refuse_packed(d, src)?;
+    let mut x = tile::load(cx.mem, src, cx.rules());
     if inst.get_bool(Attr::ApplyTranspose) {
-        return Err(unsupported(d, "`apply_transpose`"));
+        x = tile::transpose_blocks(d, &x)?;
     }
-    let n = src.elems_per_partition();
+    let n = x.cols;
     if n > 512 {
         return Err(misfit(format!("BNStats: {n} elements per partition, 512 are possible")));
     }
-    same_count(d, 6 * src.partitions(), tile::num_lanes(dst))?;
-    let x = tile::load(cx.mem, src, cx.rules());
+    same_count(d, 6 * x.parts, tile::num_lanes(dst))?;
     let mut out = Vec::with_capacity(6 * x.parts);
     for p in 0..x.parts {
         out.extend_from_slice(&row_stats(x.row(p)));
@@ -131,8 +131,7 @@ pub(crate) fn backprop(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst, split: boo
     let dst = output(d, 0)?;
     same_count(d, x.data.len(), tile::num_lanes(dst))?;
     let mut out = Vec::with_capacity(x.data.len());
-    for p in 0..x.parts {
-        let [scale, a, b] = coef[p];
+    for (p, [scale, a, b]) in coef.iter().enumerate() {
         for (x, dy) in x.row(p).iter().zip(dy.row(p)) {
             out.push((dy * total - ((x - m.at(p)) * b + a)) * scale);
         }

@@ -164,7 +164,7 @@ fn transfer(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst, op: RmwOp) -> Result<
         (Some(Arg::Imm(v)), Some(Arg::View(dst))) => {
             let (b, n) = convert::value_bytes(dst.dtype, v.as_f32(), cx.rules());
             let bytes: Vec<u8> = b[..n].iter().copied().cycle().take(dst.num_bytes()).collect();
-            cx.mem.scatter(dst, &bytes);
+            tile::scatter(cx.mem, dst, &bytes);
             Ok(())
         }
         _ => Err(unsupported(d, "this combination of operands")),
@@ -257,13 +257,13 @@ fn put(
     }
     if same {
         if op == RmwOp::Copy {
-            cx.mem.scatter(dst, bytes);
+            tile::scatter(cx.mem, dst, bytes);
             return Ok(());
         }
         let mut acc = tile::bytes_of(cx.mem, dst);
         let done = packed::accumulate(dst.dtype, op, &mut acc, bytes, cx.profile);
         debug_assert!(done, "the class was checked");
-        cx.mem.scatter(dst, &acc);
+        tile::scatter(cx.mem, dst, &acc);
         return Ok(());
     }
     let mut x = vec![0f32; bytes.len() / from.bytes() as usize * convert::lanes(from)];
@@ -277,7 +277,7 @@ fn put(
             debug_assert!(done, "the class was checked");
             out = acc;
         }
-        cx.mem.scatter(dst, &out);
+        tile::scatter(cx.mem, dst, &out);
         return Ok(());
     }
     // Float destination: widen what is there, combine in fp32, round once.
@@ -406,7 +406,7 @@ fn gather_transpose(
             slot.copy_from_slice(&packed[e * size..(e + 1) * size]);
         }
     }
-    cx.mem.scatter(dst, &out);
+    tile::scatter(cx.mem, dst, &out);
     Ok(())
 }
 

@@ -64,7 +64,7 @@ fn integers(
     }
     let mut bytes = Vec::new();
     convert::from_int_bits(dst.dtype, &x, &mut bytes);
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn copy(cx: &mut ExecCx<'_>, d: &Decoded, src: &View, dst: &View) -> 
             return Ok(());
         }
         let bytes = tile::bytes_of(cx.mem, src);
-        cx.mem.scatter(dst, &bytes);
+        tile::scatter(cx.mem, dst, &bytes);
         return Ok(());
     }
     same_count(d, tile::num_lanes(src), tile::num_lanes(dst))?;

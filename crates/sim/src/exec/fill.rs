@@ -27,7 +27,7 @@ pub(crate) fn memset(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<()
             for _ in 0..dst.num_elems() {
                 bytes.extend_from_slice(&b[..n]);
             }
-            cx.mem.scatter(dst, &bytes);
+            tile::scatter(cx.mem, dst, &bytes);
         }
         MemsetMode::Random => {
             let size = dst.elem_size();
@@ -48,7 +48,7 @@ pub(crate) fn memset(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<()
                     bytes.extend_from_slice(&word.to_le_bytes()[..size]);
                 }
             }
-            cx.mem.scatter(dst, &bytes);
+            tile::scatter(cx.mem, dst, &bytes);
         }
     }
     Ok(())
@@ -108,7 +108,7 @@ pub(crate) fn iota(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), 
     }
     let mut bytes = Vec::new();
     convert::from_int(dst.dtype, &all, &mut bytes, cx.rules());
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 
@@ -142,6 +142,6 @@ pub(crate) fn dropout(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(
             }
         }
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }

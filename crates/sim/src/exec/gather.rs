@@ -62,7 +62,7 @@ pub(crate) fn local_gather(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Res
             }
         }
     }
-    cx.mem.scatter(dst, &out);
+    tile::scatter(cx.mem, dst, &out);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn gather(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
         let at = (p * cols + c) * size;
         out.extend_from_slice(&data[at..at + size]);
     }
-    cx.mem.scatter(dst, &out);
+    tile::scatter(cx.mem, dst, &out);
     Ok(())
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn sequence_bounds(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fa
     starts.extend(ends);
     let mut bytes = Vec::new();
     convert::from_int(dst.dtype, &starts, &mut bytes, cx.rules());
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 

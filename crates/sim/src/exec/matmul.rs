@@ -16,8 +16,9 @@ use tandem_bir::arch::ArchLevel;
 use tandem_bir::diag::codes;
 use tandem_bir::{Attr, Dtype, Inst, MatmultPerfMode};
 
-/// Bits of `accumulation_flag` (our choice, the encoder's byte): start, accumulate, automatic.
+/// Bits of `accumulation_flag` (our choice, the encoder's byte): start, stop, accumulate, automatic.
 const START: i64 = 1;
+const STOP: i64 = 2;
 const ACCUMULATE: i64 = 4;
 const AUTO: i64 = tandem_bir::inst::table::AUTO_ACCUMULATION;
 
@@ -218,23 +219,21 @@ fn finish(
     let size = dst.elem_size();
     let len = cx.mem.bytes(dst.buf).len();
     if flag & AUTO != 0 {
-        let (mut any_open, mut all_open, mut reread) = (false, true, false);
-        for at in dst.offsets() {
-            let open = (0..size).all(|i| cx.core.engines.psum.is_open(dst.buf, at + i));
-            any_open |= open;
-            all_open &= open;
-            reread |= !open && cx.core.engines.psum.was_read(dst.buf, at);
-        }
-        if any_open {
+        let state = cx.core.engines.psum.open_state(dst);
+        if state.any {
             let old = tile::load(cx.mem, dst, rules);
             let groups = &cx.core.engines.psum;
-            for ((o, old), at) in out.iter_mut().zip(&old.data).zip(dst.offsets()) {
-                if all_open || (0..size).all(|i| groups.is_open(dst.buf, at + i)) {
-                    *o += old;
+            if state.all {
+                out.iter_mut().zip(&old.data).for_each(|(o, old)| *o += old);
+            } else {
+                for ((o, old), at) in out.iter_mut().zip(&old.data).zip(dst.offsets()) {
+                    if groups.is_open(dst.buf, at, size) {
+                        *o += old;
+                    }
                 }
             }
         }
-        if reread {
+        if state.was_read {
             cx.notes.push(Note {
                 code: codes::S0209,
                 message: "auto accumulation restarted after a read".to_string(),
@@ -256,7 +255,8 @@ fn finish(
     }
     tile::store_arith(cx.mem, dst, &mut out, rules);
     let groups = &mut cx.core.engines.psum;
-    dst.for_each_run(|at, n| groups.open(dst.buf, len, at, n));
+    let finished = flag & (AUTO | STOP) != 0 || flag & (START | ACCUMULATE) == 0;
+    dst.for_each_run(|at, n| groups.open(dst.buf, len, at, n, finished));
     Ok(())
 }
 
@@ -336,7 +336,7 @@ fn transpose(
                 to[b..b + size].copy_from_slice(&from[a..a + size]);
             }
         }
-        cx.mem.scatter(dst, &to);
+        tile::scatter(cx.mem, dst, &to);
         if size == 1 {
             zero_high_bytes(cx, dst);
         }
@@ -348,7 +348,7 @@ fn transpose(
                 to[2 * (c * k + r)] = from[r * n + c];
             }
         }
-        cx.mem.scatter(dst, &to);
+        tile::scatter(cx.mem, dst, &to);
     } else {
         let mut out = vec![0f32; k * n];
         for r in 0..k {
@@ -485,6 +485,6 @@ pub(crate) fn quantize_mx(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault>
     }
     let rules = cx.rules();
     tile::store(cx.mem, dst, &y.data, rules);
-    cx.mem.scatter(scale, &scales);
+    tile::scatter(cx.mem, scale, &scales);
     Ok(())
 }

@@ -493,6 +493,12 @@ fn close_groups(cx: &mut ExecCx<'_>, d: &Decoded) {
     let psum = cx.arch.psum_bytes.saturating_mul(cx.arch.partitions) as usize;
     for v in views(&d.ins).chain(views(&d.indirect)) {
         if cx.mem.bytes(v.buf).len() == psum {
+            if cx.core.engines.psum.is_unfinished(v) {
+                cx.notes.push(Note {
+                    code: codes::S0214,
+                    message: format!("{} reads PSUM of an accumulation group that is not finished", d.opcode),
+                });
+            }
             cx.core.engines.psum.note_read(v);
         }
     }

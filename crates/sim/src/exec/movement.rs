@@ -37,7 +37,7 @@ pub(crate) fn shuffle(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(
                 src.partitions()
             )));
         }
-        cx.mem.scatter(&dst.partition(p), &rows[from * len..(from + 1) * len]);
+        tile::scatter(cx.mem, &dst.partition(p), &rows[from * len..(from + 1) * len]);
     }
     Ok(())
 }
@@ -68,6 +68,6 @@ pub(crate) fn transpose(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
             to[b..b + size].copy_from_slice(&from[a..a + size]);
         }
     }
-    cx.mem.scatter(dst, &to);
+    tile::scatter(cx.mem, dst, &to);
     Ok(())
 }

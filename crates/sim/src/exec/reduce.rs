@@ -31,8 +31,8 @@ pub(crate) fn fold_rows_into(
             let mut a: [f32; SIDE] = std::array::from_fn(|j| acc[j]);
             let r: [&[f32]; SIDE] = std::array::from_fn(|j| &rows[j * cols..(j + 1) * cols]);
             for i in 0..cols {
-                for j in 0..SIDE {
-                    a[j] += r[j][i];
+                for (a, r) in a.iter_mut().zip(&r) {
+                    *a += r[i];
                 }
             }
             acc.copy_from_slice(&a);
@@ -77,7 +77,7 @@ pub(crate) fn tensor_reduce(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
     let axis = inst.get_enum::<AxisListType>(Attr::Axis).unwrap_or(AxisListType::X);
     let negate = inst.get_bool(Attr::Negate);
     if inst.get_bool(Attr::ApplyTranspose) {
-        return Err(unsupported(d, "`apply_transpose`"));
+        return transposed(cx, d, op, axis, negate);
     }
     let count = match axis {
         AxisListType::X => 1,
@@ -117,7 +117,7 @@ pub(crate) fn tensor_reduce(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
         let out: Vec<i64> = out.into_iter().map(|v| if negate { v.wrapping_neg() } else { v }).collect();
         let mut bytes = Vec::new();
         convert::from_int_bits(dst.dtype, &out, &mut bytes);
-        cx.mem.scatter(dst, &bytes);
+        tile::scatter(cx.mem, dst, &bytes);
         return Ok(());
     }
     let x = tile::load(cx.mem, src, cx.rules());
@@ -138,6 +138,30 @@ pub(crate) fn tensor_reduce(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
         fold_tile(op, &Tile { parts: results, cols: reduced, data: x.data }, nan)
     };
     let mut out = folded.ok_or_else(|| unsupported(d, format!("reducing with `{op}`")))?;
+    if negate {
+        out.iter_mut().for_each(|v| *v = -*v);
+    }
+    let rules = cx.rules();
+    store_arith(cx.mem, dst, &mut out, rules);
+    Ok(())
+}
+
+/// A reduction along the innermost axis of the block-transposed source.
+fn transposed(
+    cx: &mut ExecCx<'_>,
+    d: &Decoded,
+    op: AluOp,
+    axis: AxisListType,
+    negate: bool,
+) -> Result<(), Fault> {
+    let (src, dst) = (input(d, 0)?, output(d, 0)?);
+    if axis == AxisListType::C || axis == AxisListType::Xyzwc {
+        return Err(unsupported(d, "`apply_transpose` over partitions"));
+    }
+    let x = tile::transpose_blocks(d, &tile::load(cx.mem, src, cx.rules()))?;
+    same_count(d, x.parts, dst.num_elems())?;
+    let mut out = fold_tile(op, &x, cx.profile.alu_minmax_nan)
+        .ok_or_else(|| unsupported(d, format!("reducing with `{op}`")))?;
     if negate {
         out.iter_mut().for_each(|v| *v = -*v);
     }

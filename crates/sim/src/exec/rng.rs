@@ -68,7 +68,7 @@ pub(crate) fn rng_bits(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
             bytes.extend_from_slice(&word.to_le_bytes()[..size]);
         }
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn get_state(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
             g.words.iter().for_each(|w| bytes.extend_from_slice(&w.to_le_bytes()));
         }
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 

@@ -120,7 +120,9 @@ pub(crate) fn tensor_scalar_ptr(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -
     let mut x = tile::load(cx.mem, src, cx.rules());
     let a = operand(cx, d, 1, x.parts, x.cols)?;
     let b = match d.ins.get(2) {
-        Some(_) if !reduces && s.op1 != AluOp::Bypass || s.rev1 => Some(operand(cx, d, 2, x.parts, x.cols)?),
+        Some(_) if !reduces && (s.op1 != AluOp::Bypass || s.rev1) => {
+            Some(operand(cx, d, 2, x.parts, x.cols)?)
+        }
         _ => None,
     };
     let init =
@@ -243,7 +245,7 @@ fn integers(
     }
     let mut bytes = Vec::new();
     convert::from_int_bits(dst.dtype, &x, &mut bytes);
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 

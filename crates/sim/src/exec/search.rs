@@ -53,7 +53,7 @@ fn store_columns(cx: &mut ExecCx<'_>, dst: &crate::memory::View, cols: &[Option<
         let ints: Vec<i64> = cols.iter().map(|c| c.map_or(-1, |c| c as i64)).collect();
         let mut bytes = Vec::new();
         convert::from_int_bits(dst.dtype, &ints, &mut bytes);
-        cx.mem.scatter(dst, &bytes);
+        tile::scatter(cx.mem, dst, &bytes);
     } else {
         let f: Vec<f32> = cols.iter().map(|c| c.map_or(u32::MAX as f32, |c| c as f32)).collect();
         let rules = cx.rules();
@@ -137,7 +137,7 @@ pub(crate) fn match_replace(
         }
         cols.extend(m);
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     if with_index {
         let out = output(d, 1)?;
         same_count(d, cols.len(), out.num_elems())?;
@@ -170,7 +170,7 @@ pub(crate) fn nonzero_with_count(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(),
         list.push(count);
         let mut bytes = Vec::new();
         convert::from_int_bits(dst.dtype, &list, &mut bytes);
-        cx.mem.scatter(&dst.partition(p), &bytes);
+        tile::scatter(cx.mem, &dst.partition(p), &bytes);
     }
     Ok(())
 }

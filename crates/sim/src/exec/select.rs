@@ -60,7 +60,7 @@ fn blend(
             slot.copy_from_slice(&f[..n]);
         }
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn copy_predicated(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> 
             slot.copy_from_slice(new);
         }
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     if cmd != Cmd::Idle {
         let y = tile::load(cx.mem, dst, cx.rules());
         let op = if op == AluOp::Bypass { AluOp::Max } else { op };
@@ -221,7 +221,7 @@ fn select_reduce(cx: &mut ExecCx<'_>, d: &Decoded, reverse: bool, cmd: Cmd, op: 
             bytes[i * size..(i + 1) * size].copy_from_slice(&other_bytes[i * size..(i + 1) * size]);
         }
     }
-    cx.mem.scatter(dst, &bytes);
+    tile::scatter(cx.mem, dst, &bytes);
     let op = if op == AluOp::Bypass { AluOp::Max } else { op };
     finish(cx, d, dst, cmd, op, &y)
 }
@@ -253,6 +253,6 @@ pub(crate) fn select(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
             out[i * size..(i + 1) * size].copy_from_slice(&t[i * size..(i + 1) * size]);
         }
     }
-    cx.mem.scatter(dst, &out);
+    tile::scatter(cx.mem, dst, &out);
     Ok(())
 }

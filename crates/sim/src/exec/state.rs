@@ -35,7 +35,21 @@ struct PsumBits {
     read: Vec<bool>,
     /// Bytes last written by another kind of instruction.
     foreign: Vec<bool>,
+    /// Bytes of an explicit group whose last matmul was not marked as the last.
+    unfinished: Vec<bool>,
+    any_unfinished: bool,
     num_open: usize,
+}
+
+/// What is known about the elements of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenState {
+    /// Some byte is open.
+    pub any: bool,
+    /// Every byte is open.
+    pub all: bool,
+    /// Some byte was closed by a read.
+    pub was_read: bool,
 }
 
 /// Which PSUM bytes a matmul accumulates onto (the automatic rule).
@@ -45,23 +59,54 @@ pub struct PsumGroups {
 }
 
 impl PsumGroups {
-    /// Opens the bytes `[at, at + len)` of a buffer of `buf_len` bytes; called for every matmul write.
-    pub fn open(&mut self, buf: BufId, buf_len: usize, at: usize, len: usize) {
+    /// Opens the bytes `[at, at + len)` of a buffer of `buf_len` bytes; called for every matmul write. `finished` is
+    /// false for a matmul of an explicit group that is not its last.
+    pub fn open(&mut self, buf: BufId, buf_len: usize, at: usize, len: usize, finished: bool) {
         let b = self.bufs.entry(buf).or_default();
         b.resize(buf_len);
         let r = at..(at + len).min(buf_len);
         b.num_open += b.open[r.clone()].iter().filter(|o| !**o).count();
         b.open[r.clone()].fill(true);
         b.read[r.clone()].fill(false);
+        b.any_unfinished |= !finished;
+        if b.any_unfinished {
+            b.unfinished[r.clone()].fill(!finished);
+        }
         b.foreign[r].fill(false);
     }
-    /// The byte is open: a matmul accumulates onto it.
-    pub fn is_open(&self, buf: BufId, at: usize) -> bool {
-        self.bufs.get(&buf).is_some_and(|b| b.open.get(at).copied().unwrap_or(false))
+    /// Some byte of the view belongs to an explicit group that has not seen its last matmul.
+    pub fn is_unfinished(&self, v: &View) -> bool {
+        let Some(b) = self.bufs.get(&v.buf).filter(|b| b.any_unfinished) else { return false };
+        let mut found = false;
+        v.for_each_run(|at, len| found |= b.unfinished.get(at..at + len).is_some_and(|s| s.contains(&true)));
+        found
     }
-    /// The byte was closed by a read, not by a write.
-    pub fn was_read(&self, buf: BufId, at: usize) -> bool {
-        self.bufs.get(&buf).is_some_and(|b| b.read.get(at).copied().unwrap_or(false))
+    /// How much of a view is open: a matmul accumulates onto open elements and overwrites the others.
+    pub fn open_state(&self, v: &View) -> OpenState {
+        let Some(b) = self.bufs.get(&v.buf).filter(|b| b.num_open > 0) else {
+            return OpenState { any: false, all: false, was_read: self.was_read(v) };
+        };
+        let (mut any, mut all) = (false, true);
+        v.for_each_run(|at, len| match b.open.get(at..at + len) {
+            Some(s) => {
+                let n = s.iter().filter(|o| **o).count();
+                any |= n > 0;
+                all &= n == len;
+            }
+            None => all = false,
+        });
+        OpenState { any, all, was_read: !all && self.was_read(v) }
+    }
+    /// The element at a byte is open as a whole.
+    pub fn is_open(&self, buf: BufId, at: usize, size: usize) -> bool {
+        self.bufs.get(&buf).is_some_and(|b| b.open.get(at..at + size).is_some_and(|s| !s.contains(&false)))
+    }
+    /// Some byte was closed by a read, not by a write.
+    fn was_read(&self, v: &View) -> bool {
+        let Some(b) = self.bufs.get(&v.buf) else { return false };
+        let mut found = false;
+        v.for_each_run(|at, len| found |= b.read.get(at..at + len).is_some_and(|s| s.contains(&true)));
+        found
     }
     /// Some byte of the view was last written by something else than a matmul.
     pub fn is_foreign(&self, v: &View) -> bool {
@@ -97,6 +142,7 @@ impl PsumGroups {
             closed += b.open[r.clone()].iter().filter(|o| **o).count();
             b.open[r.clone()].fill(false);
             b.read[r.clone()].fill(false);
+            b.unfinished[r.clone()].fill(false);
             b.foreign[r].fill(true);
         });
         b.num_open -= closed;
@@ -109,6 +155,7 @@ impl PsumBits {
             self.open.resize(len, false);
             self.read.resize(len, false);
             self.foreign.resize(len, false);
+            self.unfinished.resize(len, false);
         }
     }
 }

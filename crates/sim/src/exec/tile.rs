@@ -34,6 +34,24 @@ impl Tile {
     }
 }
 
+/// Transposes each aligned 32 x 32 tile, block indexes staying (`apply_transpose`). A tile of at most 32 x 32 becomes
+/// `[cols, parts]`; a larger one must consist of whole blocks.
+pub(crate) fn transpose_blocks(d: &Decoded, x: &Tile) -> Result<Tile, Fault> {
+    let small = x.parts <= 32 && x.cols <= 32;
+    if !small && (!x.parts.is_multiple_of(32) || !x.cols.is_multiple_of(32)) {
+        return Err(misfit(format!("{}: [{}, {}] is not made of 32 x 32 blocks", d.opcode, x.parts, x.cols)));
+    }
+    let mut t = if small { Tile::new(x.cols, x.parts) } else { Tile::new(x.parts, x.cols) };
+    for p in 0..x.parts {
+        for e in 0..x.cols {
+            let (r, c) = (p / 32 * 32 + e % 32, e / 32 * 32 + p % 32);
+            let at = r * t.cols + c;
+            t.data[at] = x.data[p * x.cols + e];
+        }
+    }
+    Ok(t)
+}
+
 /// One value per partition, or the same for all.
 #[derive(Clone, Debug)]
 pub(crate) enum PerPart {
@@ -55,9 +73,8 @@ impl PerPart {
 pub(crate) fn gather(mem: &Memory, v: &View, out: &mut Vec<u8>) {
     let size = v.elem_size();
     out.clear();
-    let Some((last, outer)) = v.dims.split_last() else { return };
-    if last.stride == size as isize || last.num == 1 || last.stride == 0 && outer.is_empty() && last.num == 0
-    {
+    let Some(last) = v.dims.last() else { return };
+    if last.stride == size as isize || last.num == 1 {
         mem.gather(v, out);
         return;
     }
@@ -87,6 +104,43 @@ fn strided_read<const N: usize>(
         for _ in 0..num {
             let (Some(slot), Some(src)) = (slots.next(), b.get(at as usize..at as usize + N)) else { return };
             slot.copy_from_slice(src);
+            at += stride;
+        }
+    }
+}
+
+/// Writes packed elements to a view in walk order.
+pub(crate) fn scatter(mem: &mut Memory, v: &View, data: &[u8]) {
+    let size = v.elem_size();
+    let Some(last) = v.dims.last() else { return };
+    if last.stride == size as isize || last.num == 1 || data.len() < v.num_bytes() {
+        mem.scatter(v, data);
+        return;
+    }
+    let mut outer = v.clone();
+    outer.dims.pop();
+    let b = mem.bytes_mut(v.buf);
+    match size {
+        1 => strided_write::<1>(b, outer.offsets(), last.stride, last.num, data),
+        2 => strided_write::<2>(b, outer.offsets(), last.stride, last.num, data),
+        4 => strided_write::<4>(b, outer.offsets(), last.stride, last.num, data),
+        _ => strided_write::<8>(b, outer.offsets(), last.stride, last.num, data),
+    }
+}
+
+fn strided_write<const N: usize>(
+    b: &mut [u8],
+    starts: impl Iterator<Item = usize>,
+    stride: isize,
+    num: usize,
+    data: &[u8],
+) {
+    let mut src = data.as_chunks::<N>().0.iter();
+    for start in starts {
+        let mut at = start as isize;
+        for _ in 0..num {
+            let (Some(x), Some(slot)) = (src.next(), b.get_mut(at as usize..at as usize + N)) else { return };
+            slot.copy_from_slice(x);
             at += stride;
         }
     }
@@ -138,7 +192,7 @@ pub(crate) fn store(mem: &mut Memory, v: &View, data: &[f32], rules: Rules) {
     } else {
         let mut out = vec![0u8; data.len() / k * size];
         convert::from_f32(v.dtype, data, &mut out, rules);
-        mem.scatter(v, &out);
+        scatter(mem, v, &out);
     }
 }
 
@@ -171,11 +225,11 @@ pub(crate) fn same_count(d: &Decoded, a: usize, b: usize) -> Result<(), Fault> {
     Err(misfit(format!("{}: operands of {a} and of {b} elements", d.opcode)))
 }
 
-pub(crate) fn input<'d>(d: &'d Decoded, i: usize) -> Result<&'d View, Fault> {
+pub(crate) fn input(d: &Decoded, i: usize) -> Result<&View, Fault> {
     d.in_view(i).ok_or_else(|| misfit(format!("{}: input {i} is not a plain memory operand", d.opcode)))
 }
 
-pub(crate) fn output<'d>(d: &'d Decoded, i: usize) -> Result<&'d View, Fault> {
+pub(crate) fn output(d: &Decoded, i: usize) -> Result<&View, Fault> {
     d.out_view(i).ok_or_else(|| misfit(format!("{}: output {i} is not a plain memory operand", d.opcode)))
 }
 

@@ -1,5 +1,11 @@
 //! Functions under test with fp64 references that are not ours (the `libm` crate), and the distance in ulps.
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by a test and an example")]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::approx_constant,
+    reason = "shared by a test and an example"
+)]
 
 use tandem_sim::num::transcendental as tr;
 
