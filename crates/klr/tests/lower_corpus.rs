@@ -173,3 +173,14 @@ fn tensor_ids_agree_across_cores() {
         assert!(all.windows(2).all(|w| w[0] != w[1]), "{name}");
     }
 }
+
+#[test]
+fn the_verifier_accepts_every_sample() {
+    for name in samples() {
+        let p = lower_sample(&name).program.expect(&name);
+        if let Err(found) = tandem_bir::verify::verify(&p) {
+            let errors: Vec<_> = found.iter().filter(|d| d.is_error()).collect();
+            assert!(errors.is_empty(), "{name}: {errors:#?}");
+        }
+    }
+}

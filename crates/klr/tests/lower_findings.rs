@@ -898,3 +898,16 @@ fn a_bad_statement_is_reported_once_and_not_again_by_later_checks() {
     let l = run(one_core(vec![load, build::dma_copy(t("a"), moved("h", Ok("q"), true))]));
     assert_eq!(l.diags.iter().map(|d| d.code.info().id).collect::<Vec<_>>(), ["K0012"]);
 }
+
+#[test]
+fn inlining_has_a_bound() {
+    // 100 blocks enter one noReorder block of 2000 statements and come back.
+    let many: Vec<Operator> = (0..2000).map(|_| zero(t("a"))).chain([build::jump("end.0")]).collect();
+    let mut body: Vec<Block> = (0..100).map(|i| block(&format!("b.{i}"), vec![build::jump("n.0")])).collect();
+    body.push(no_reorder("n.0", many));
+    body.push(block("end.0", vec![]));
+    let l = blocks(body);
+    assert!(l.program.is_none());
+    let text = "cmpBranch: noReorder blocks are inlined too often";
+    assert!(l.diags.iter().all(|d| d.code.info().id == "K0075" && d.message == text));
+}

@@ -8,13 +8,14 @@ mod kernels;
 use kernels::*;
 use tandem_bir::inst::F32;
 use tandem_bir::{
-    ActivationFunctionType as Act, AluOp as A, ApPair, Attr, AttrValue as V, AxisListType, BirEnum,
-    BranchCompareOp, CollectiveDimension, CollectiveKind, CopyMode, DebugDeviceBuffer, DgeType,
+    ActivationFunctionType as Act, AluOp as A, ApPair, ArchLevel, Attr, AttrValue as V, AxisListType,
+    BirEnum, BranchCompareOp, CollectiveDimension, CollectiveKind, CopyMode, DebugDeviceBuffer, DgeType,
     EngineAccumulationType as Acc, EngineKind as E, MatmultPerfMode, MemsetMode, Opcode, TransposeOps as T,
     TscMode,
 };
 use tandem_klr::ast::*;
 use tandem_klr::build::{self, float, int};
+use tandem_klr::lower::{LowerOptions, lower};
 
 /// What an operator becomes.
 enum Want {
@@ -166,11 +167,19 @@ fn table() -> Vec<(Operator, Want)> {
             ),
         ),
         (
-            O::BatchNormAggregate(BatchNormAggregate { dst: t("a"), src: t("b"), dtype: None }),
+            O::BatchNormAggregate(BatchNormAggregate {
+                dst: tile("a", Dtype::Float32, &[128, 2]),
+                src: tile("b", Dtype::Float32, &[128, 60]),
+                dtype: None,
+            }),
             Leaf(&[35], E::Unassigned, "A", "A", none()),
         ),
         (
-            O::BatchNormStats(BatchNormStats { dst: t("a"), src: t("b"), dtype: None }),
+            O::BatchNormStats(BatchNormStats {
+                dst: tile("a", Dtype::Float32, &[128, 6]),
+                src: t("b"),
+                dtype: None,
+            }),
             Leaf(&[34], E::Unassigned, "A", "A", vec![(Attr::ApplyTranspose, b(false))]),
         ),
         (
@@ -480,7 +489,7 @@ fn table() -> Vec<(Operator, Want)> {
         (
             O::TensorReduce(TensorReduce {
                 dst: tile("a", Dtype::Float32, &[128, 1]),
-                src: t("b"),
+                src: tile("b", Dtype::Float32, &[128, 4, 16]),
                 op: AluOp::Max,
                 op_dim: TensorSubDim::Xy,
                 negated: true,
@@ -627,7 +636,11 @@ fn table() -> Vec<(Operator, Want)> {
             ),
         ),
         (
-            O::SequenceBounds(SequenceBounds { dst: t("a"), segment_ids: t("b"), dtype: None }),
+            O::SequenceBounds(SequenceBounds {
+                dst: tile("a", Dtype::Float32, &[128, 128]),
+                segment_ids: t("b"),
+                dtype: None,
+            }),
             Leaf(&[64], E::Unassigned, "A", "A", none()),
         ),
         (
@@ -1070,7 +1083,8 @@ fn every_operator_becomes_what_the_join_says() {
     let mut reached = std::collections::BTreeSet::new();
     let mut refused = Vec::new();
     for (op, want) in &table {
-        let l = run(kernel(op));
+        // gen4 has every instruction type
+        let l = lower(&kernel(op).into(), &LowerOptions { arch: ArchLevel::CoreV4, ..options() });
         match want {
             Refused(text) => {
                 refused.push(op.kind());
@@ -1084,6 +1098,9 @@ fn every_operator_becomes_what_the_join_says() {
             }
             Leaf(its, engine, ins, outs, attrs) => {
                 let p = good(l);
+                if let Err(found) = tandem_bir::verify::verify(&p) {
+                    assert!(!found.iter().any(|d| d.is_error()), "{}: {found:#?}", op.name());
+                }
                 let m = &p.modules[0];
                 let all = insts(m);
                 let got: Vec<u16> = all[1..all.len() - 2]
