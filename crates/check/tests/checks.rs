@@ -339,6 +339,36 @@ fn a_token_orders_a_write_and_a_later_block() {
     assert!(check(&p, &skip).is_empty());
 }
 
+#[test]
+fn a_remote_notification_stands_for_the_closing_barrier() {
+    let without_end = |l: &mut [Vec<String>; 2], notify: bool| {
+        for (c, l) in l.iter_mut().enumerate() {
+            l.remove(3);
+            l[3] = l[3].replace("after(end)", "after(pull)");
+            if notify {
+                l[2] = l[2].replace(
+                    " after(begin)",
+                    &format!(" {{remote_notification = [{}]}} after(begin)", 1 - c),
+                );
+            }
+        }
+    };
+    assert!(at_lowered(|l| without_end(l, true)).is_empty(), "{:#?}", at_lowered(|l| without_end(l, true)));
+    expect(&at_lowered(|l| without_end(l, false)), codes::C0601, "neg@nc0 and pull@nc1");
+    // What does not wait for the own transfer does not wait for the notice either.
+    let d = at_lowered(|l| {
+        without_end(l, true);
+        l.iter_mut().for_each(|l| l[3] = l[3].replace("after(pull)", "after(begin)"));
+    });
+    expect(&d, codes::C0601, "neg@nc0 and pull@nc1");
+    // The two transfers themselves are not ordered: a swap in place is a race.
+    let d = at_lowered(|l| {
+        without_end(l, true);
+        l.iter_mut().for_each(|l| l[2] = l[2].replace("DMA @b[", "DMA @a["));
+    });
+    expect(&d, codes::C0601, "pull@nc0 and pull@nc1 on a");
+}
+
 fn lnc_code(p: &Program) -> Vec<u16> {
     lnc_verifier(p).iter().map(|e| e.code).collect()
 }

@@ -207,6 +207,15 @@ fn damaged_programs_never_panic() {
         if ok {
             passed += 1;
             let _ = lnc_verifier(&p);
+            if p.level == Level::Bir {
+                let opts = PassOptions::for_program(&p);
+                let mut q = p.clone();
+                let out = prepare(&mut q, &opts);
+                if out.ok() {
+                    lower(&mut p, &opts);
+                    let _ = check(&p, &CheckOptions::default());
+                }
+            }
         }
         let took = start.elapsed();
         assert!(took < Duration::from_secs(10), "case {case} took {took:?}");

@@ -8,9 +8,11 @@
 //! since a queue starts them in order but does not wait for them. An instruction pair is reported once.
 //!
 //! May miss: transfers of run-time address; accesses of different iterations of a loop; everything beyond
-//! [`crate::CheckOptions::max_pairs`] (then a note says so). Reports falsely: when remote notifications of transfers order
-//! the accesses (`--enable-remote-semaphore-dma`), unless the pair is a transfer and the notified core's; or when both cores
-//! write equal values.
+//! [`crate::CheckOptions::max_pairs`] (then a note says so); positions behind a nested region are numbered before it.
+//! Reports falsely: when both cores write equal values.
+//!
+//! Transfers with a remote notification (decision D24) order like barriers, in bands of their own: the k-th of one core
+//! belongs to the k-th of the other, and what follows one follows both.
 
 use crate::Cx;
 use crate::meet::{self, Kind};
@@ -20,7 +22,7 @@ use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::SecondaryMap;
 use tandem_bir::inst::Family;
 use tandem_bir::verify::effective_engine;
-use tandem_bir::{BlockId, EngineKind, FuncId, InstId, Level, MemLocId, Module, Opcode};
+use tandem_bir::{Attr, BlockId, EngineKind, FuncId, InstId, Level, MemLocId, Module, Opcode};
 
 /// Findings reported before the rest is left out (our choice).
 const MAX_FINDINGS: usize = 500;
@@ -55,6 +57,8 @@ struct Access {
     order: u32,
     block: u32,
     band: Band,
+    /// The same by transfers with a remote notification.
+    notified: Band,
     /// Identity of a synchronised operation: its opcode class and ordinal.
     sync: Option<(bool, u32)>,
     write: bool,
@@ -131,7 +135,17 @@ fn group(
 
 fn conflict(p: &Access, q: &Access) -> bool {
     let one_operation = p.sync.is_some() && p.sync == q.sync;
-    p.foot.exact && q.foot.exact && !one_operation && overlaps(&p.foot, &q.foot)
+    p.foot.exact
+        && q.foot.exact
+        && !one_operation
+        && !notified(p.notified, q.notified)
+        && overlaps(&p.foot, &q.foot)
+}
+
+/// One access comes before a pair of notifying transfers (or is one of them), the other after it.
+fn notified(p: Band, q: Band) -> bool {
+    let pair = p.lo == p.hi && p == q; // the two transfers themselves are not ordered
+    !pair && (p.hi <= q.lo || q.hi <= p.lo)
 }
 
 /// A write of one core before a token, the other access behind the token of that name on its core.
@@ -224,7 +238,8 @@ fn collect(
     give: &mut dyn FnMut(Found),
 ) {
     let blocks = meet::blocks(m);
-    let bands = bands(m, &blocks);
+    let by_barrier = bands(m, &blocks, is_barrier);
+    let by_notice = bands(m, &blocks, notifies);
     let (mut order, mut swaps, mut collectives) = (0u32, 0u32, 0u32);
     for (n, &(f, b)) in blocks.iter().enumerate() {
         for &i in &m.blocks[b].insts {
@@ -259,7 +274,8 @@ fn collect(
                     place: (f, b, i),
                     order,
                     block: n as u32,
-                    band: bands[i],
+                    band: by_barrier[i],
+                    notified: by_notice[i],
                     sync,
                     write,
                     foot,
@@ -291,7 +307,17 @@ fn is_barrier(m: &Module, i: InstId) -> bool {
     meet::kind_of(&m.insts[i]) == Some(Kind::Barrier)
 }
 
-fn bands(m: &Module, blocks: &[(FuncId, BlockId)]) -> SecondaryMap<InstId, Band> {
+fn notifies(m: &Module, i: InstId) -> bool {
+    let inst = &m.insts[i];
+    inst.opcode == Opcode::DmaCopy && !inst.get_ints(Attr::RemoteNotification).is_empty()
+}
+
+/// Bands by the instructions that `mark` selects, numbered from 1 in program order.
+fn bands(
+    m: &Module,
+    blocks: &[(FuncId, BlockId)],
+    mark: fn(&Module, InstId) -> bool,
+) -> SecondaryMap<InstId, Band> {
     let mut band: SecondaryMap<InstId, Band> = SecondaryMap::with_capacity(m.insts.len());
     let mut number: SecondaryMap<InstId, u32> = SecondaryMap::with_capacity(m.insts.len());
     let mut in_block: SecondaryMap<InstId, u32> = SecondaryMap::with_capacity(m.insts.len());
@@ -308,7 +334,7 @@ fn bands(m: &Module, blocks: &[(FuncId, BlockId)]) -> SecondaryMap<InstId, Band>
                     lo = lo.max(band[d.inst].lo);
                 }
             }
-            if is_barrier(m, i) {
+            if mark(m, i) {
                 count += 1;
                 number[i] = count;
                 lo = count;
