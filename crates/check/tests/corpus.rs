@@ -1,7 +1,7 @@
 //! The sample kernels verify and check clean at both levels, and damage done to them is found.
 
 use std::path::PathBuf;
-use tandem_backend::{PassOptions, lower, prepare};
+use tandem_backend::{PassOptions, PtcomMode, Transport, lower, prepare};
 use tandem_bir::diag::Diagnostic;
 use tandem_bir::verify::verify;
 use tandem_bir::{ArchLevel, Opcode, Program};
@@ -57,6 +57,41 @@ fn sample_kernels_have_no_findings() {
             let d = check(&p, &CheckOptions::default());
             if !d.is_empty() {
                 bad.push(format!("{name} lowered {lowered}: {d:#?}"));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn every_way_of_lowering_checks_clean() {
+    let mut bad = Vec::new();
+    type Change = fn(&mut PassOptions);
+    let ways: &[(&str, Change)] = &[
+        ("dma", |o| o.transport = Transport::Dma),
+        ("dma, remote semaphores", |o| {
+            o.transport = Transport::Dma;
+            o.enable_remote_semaphore_dma = true;
+        }),
+        ("elided", |o| o.sb2sb_elide_end_barrier = true),
+        ("repack", |o| o.sb2sb_repack = true),
+        ("tokens off", |o| o.ptcom = PtcomMode::Off),
+        ("tokens notify", |o| o.ptcom = PtcomMode::Notify),
+        ("early placement", |o| o.run_shared_allocation_before_post_sched = true),
+        ("own brackets", |o| o.separate_lifetime_corebarriers = true),
+        ("strict", |o| o.strict_2_24 = true),
+    ];
+    for name in kernels() {
+        for (way, change) in ways {
+            let mut p = load(&name);
+            let mut opts = PassOptions::for_program(&p);
+            change(&mut opts);
+            let out = lower(&mut p, &opts);
+            assert!(out.ok(), "{name} {way}: {:#?}", out.diags);
+            let tokens_order = opts.ptcom == PtcomMode::P2p;
+            let d = check(&p, &CheckOptions { tokens_order, ..CheckOptions::default() });
+            if !d.is_empty() {
+                bad.push(format!("{name} {way}: {d:#?}"));
             }
         }
     }
