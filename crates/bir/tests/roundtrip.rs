@@ -31,6 +31,40 @@ fn read(bytes: &[u8]) -> Result<Program, Vec<Diagnostic>> {
     json::assemble(parts, locs)
 }
 
+/// Values put in the place of others.
+const EXCHANGES: [&str; 9] = [
+    "null",
+    "true",
+    "-1",
+    "3.5",
+    "\"x\"",
+    "[]",
+    "[1, [2]]",
+    "{}",
+    "{\"kind\": \"AffExprKind\", \"c\": 99999999999}",
+];
+
+fn collect(v: &serde_json::Value, path: String, out: &mut Vec<String>) {
+    match v {
+        serde_json::Value::Array(a) => {
+            for (i, v) in a.iter().enumerate() {
+                collect(v, format!("{path}/{i}"), out);
+            }
+        }
+        serde_json::Value::Object(o) => {
+            for (k, v) in o {
+                collect(v, format!("{path}/{}", k.replace('~', "~0").replace('/', "~1")), out);
+            }
+        }
+        _ => {}
+    }
+    out.push(path);
+}
+
+fn text_of(p: &Program) -> String {
+    print_with(p, PrintOptions { constants: Constants::Inline })
+}
+
 proptest! {
     #![proptest_config(config(10_000))]
 
@@ -70,6 +104,23 @@ proptest! {
             if value(ours).is_none() || value(theirs).is_none() {
                 prop_assert_eq!(ours, theirs);
             }
+        }
+    }
+
+    #[test]
+    fn json_with_a_value_exchanged_is_refused_or_read_and_then_round_trips(
+        p in testing::program(), pick in any::<prop::sample::Index>(), with in 0usize..EXCHANGES.len(),
+    ) {
+        let mut value: serde_json::Value = serde_json::from_slice(&write(&p)).expect("JSON");
+        let mut pointers = Vec::new();
+        collect(&value, String::new(), &mut pointers);
+        let at = &pointers[pick.index(pointers.len())];
+        *value.pointer_mut(at).expect("a value") = serde_json::from_str(EXCHANGES[with]).expect("JSON");
+        let bytes = serde_json::to_vec(&value).expect("JSON");
+        if let Ok(q) = read(&bytes) {
+            let q = canonical(&q);
+            let back = text_of(&q);
+            prop_assert_eq!(parse(&back).map_err(|e| TestCaseError::fail(format!("{at}: {}\n{back}", render(&e))))?, q);
         }
     }
 
