@@ -7,10 +7,12 @@
 
 mod args;
 mod body;
+mod compile;
 mod dtype;
 mod errors;
 mod kernel;
 mod ops;
+mod run;
 mod view;
 
 use pyo3::prelude::*;
@@ -32,5 +34,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<body::Body>()?;
     m.add_class::<kernel::Kernel>()?;
     m.add_function(wrap_pyfunction!(operator_table, m)?)?;
+    m.add_function(wrap_pyfunction!(run::check, m)?)?;
+    m.add_function(wrap_pyfunction!(run::lower, m)?)?;
+    m.add_function(wrap_pyfunction!(run::explain, m)?)?;
+    m.add_function(wrap_pyfunction!(run::run, m)?)?;
     Ok(())
 }

@@ -13,6 +13,7 @@ from ._core import NkiTensor, __version__
 from . import errors, nki
 from ._arrays import Spec
 from ._launch import Kernel, Traced, jit, simulate, trace
+from ._run import Options, Report
 from .errors import CheckError, Finding, KernelError, RunError, TandemError, TraceError
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "Kernel",
     "KernelError",
     "NkiTensor",
+    "Options",
+    "Report",
     "RunError",
     "Spec",
     "TandemError",

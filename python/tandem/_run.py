@@ -2,9 +2,180 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html
+import json
 import pathlib
+import sys
+import time as _time
 
-__all__ = ["Traced"]
+import numpy as np
+
+from . import _core
+from ._arrays import Spec, is_torch, numpy_dtype, spec_of, store_back, to_numpy, to_torch
+from .errors import CheckError, Finding, KernelError, RunError
+
+__all__ = ["Options", "Report", "Traced"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Options of compiling, checking and running; each is the command line's option of that name.
+
+    `target` trn1, trn2, trn3 · `level` bir, lowered · `transport` auto, gpsimd, dma, request · `schedule` eager, late,
+    seed=N · `numeric_profile` hw, birsim · `ranks` N whole logical cores instead of one.
+    """
+
+    target: str | None = None
+    level: str | None = None
+    transport: str | None = None
+    sendrecv_to_gpsimd_max_bpp: int | None = None
+    local_allreduce: str | None = None
+    ptcom: str | None = None
+    ptcom_barrier_distance: int | None = None
+    ranks: int | None = None
+    sb2sb_repack: bool | None = None
+    sb2sb_elide_end_barrier: bool | None = None
+    enable_remote_semaphore_dma: bool | None = None
+    run_shared_allocation_before_post_sched: bool | None = None
+    separate_lifetime_corebarriers: bool | None = None
+    skip_barrier_checker: bool | None = None
+    strict_2_24: bool | None = None
+    schedule: str | None = None
+    numeric_profile: str | None = None
+    max_steps: int | None = None
+    #: Run the static checks before running.
+    check: bool = True
+    #: A line of progress on a terminal for work of over a second.
+    progress: bool = True
+
+    def _dict(self, target):
+        own = ("check", "progress")
+        out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in own}
+        out = {k: v for k, v in out.items() if v is not None}
+        out.setdefault("target", {2: "trn1", 3: "trn2", 4: "trn3"}[int(target)])
+        return out
+
+
+def _options(options, changes):
+    base = options or Options()
+    try:
+        return dataclasses.replace(base, **changes) if changes else base
+    except TypeError:
+        names = {f.name for f in dataclasses.fields(Options)}
+        wrong = ", ".join(sorted(set(changes) - names))
+        raise TypeError(f"no such option: {wrong}; there are {', '.join(sorted(names))}") from None
+
+
+def _findings(text):
+    """Findings of the compiler in the shape of this package's."""
+    return [_finding(d) for d in (json.loads(text) if isinstance(text, str) else text)]
+
+
+def _finding(d):
+    sites = []
+    for s in d.get("sites", ()):
+        source = s.get("source") or {}
+        site = {k: s[k] for k in ("core", "block", "inst", "label") if k in s}
+        site.update({k: source[k] for k in ("file", "line", "column") if k in source})
+        sites.append(site)
+    out = {"code": d["code"], "severity": d["severity"], "message": d["message"], "notes": d.get("notes", [])}
+    first = sites[0] if sites else {}
+    out.update(first)
+    out["sites"] = sites[1:]
+    if d.get("help"):
+        out["help"] = d["help"]
+    return Finding(out)
+
+
+class Report(list):
+    """Findings; prints as people read them."""
+
+    @property
+    def errors(self):
+        """Findings of severity error."""
+        return [f for f in self if f["severity"] == "error"]
+
+    @property
+    def ok(self):
+        """No errors."""
+        return not self.errors
+
+    def raise_errors(self, kind=CheckError):
+        """Raises when there is an error."""
+        if self.errors:
+            raise kind(self)
+        return self
+
+    def __str__(self):
+        return "\n".join(str(f) for f in self) or "clean"
+
+    def json(self):
+        """The findings as JSON."""
+        return json.dumps(list(self), sort_keys=True)
+
+
+class Explanation(list):
+    """One row per swap or collective; prints as text."""
+
+    text = ""
+
+    def __str__(self):
+        return self.text or "no swaps and no collectives"
+
+
+class Run:
+    """What a run gave: outputs by name, new values of written inputs, findings, counts."""
+
+    def __init__(self, outputs, updated, report, seconds):
+        #: Arrays by output name, in the order of the kernel's return.
+        self.outputs = outputs
+        #: New values of the inputs the kernel writes, by name.
+        self.updated = updated
+        #: Why it stopped: `finished`, `deadlock`, `steplimit`, `fault`, `cancelled`, `not run`.
+        self.stop = report["stop"]
+        #: Findings of the checks and of the run.
+        self.findings = Report(_findings(report["findings"]))
+        #: Executed instructions per core and type.
+        self.stats = report.get("stats")
+        #: Who waits for whom, after a deadlock.
+        self.wait_for = report.get("wait_for")
+        #: What `nl.device_print` printed.
+        self.prints = report.get("prints", [])
+        #: Wall time.
+        self.seconds = seconds
+
+    def __getitem__(self, key):
+        if isinstance(key, int):
+            return list(self.outputs.values())[key]
+        return self.outputs[key] if key in self.outputs else self.updated[key]
+
+    def __iter__(self):
+        return iter(self.outputs.values())
+
+    def __len__(self):
+        return len(self.outputs)
+
+
+class _Progress:
+    """One line on a terminal, from the second second on."""
+
+    def __init__(self, wanted):
+        self.on = wanted and sys.stderr is not None and sys.stderr.isatty()
+        self.start = _time.monotonic()
+        self.shown = False
+
+    def __call__(self, count):
+        passed = _time.monotonic() - self.start
+        if passed > 1.0:
+            self.shown = True
+            sys.stderr.write(f"\rtandem: {count} instructions, {passed:.0f} s ")
+            sys.stderr.flush()
+
+    def close(self):
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 class Traced:
@@ -26,6 +197,8 @@ class Traced:
         self.notes = notes
         #: Operators over all cores.
         self.operators = operators
+
+    # -- the file ------------------------------------------------------------------------------------------------
 
     @property
     def name(self):
@@ -65,4 +238,128 @@ class Traced:
 
     write = save
 
+    # -- what the compiler says ----------------------------------------------------------------------------------
 
+    def _constants(self):
+        return sorted(self.constants.items())
+
+    def check(self, options=None, *, strict=False, **changes):
+        """Verifies and analyses without inputs, at every level. `strict` raises on an error."""
+        o = _options(options, changes)
+        report = Report(_findings(_core.check(self._kernel, self._constants(), o._dict(self.target))))
+        return report.raise_errors() if strict else report
+
+    def lower(self, options=None, **changes):
+        """The program at a level (`level="bir"` or `"lowered"`) as text; raises on an error."""
+        o = _options(options, changes)
+        text, found = _core.lower(self._kernel, self._constants(), o._dict(self.target))
+        Report(_findings(found)).raise_errors()
+        return text
+
+    def explain(self, options=None, **changes):
+        """For each swap and collective: the transport, each predicate with its value, the barriers, and why."""
+        o = _options(options, changes)
+        rows, text, found = _core.explain(self._kernel, self._constants(), o._dict(self.target))
+        Report(_findings(found)).raise_errors()
+        out = Explanation(json.loads(rows))
+        out.text = text
+        return out
+
+    # -- numbers -------------------------------------------------------------------------------------------------
+
+    def run(self, *args, options=None, strict=True, **kwargs):
+        """Simulates on all cores. Inputs by position or by name; those given while tracing are taken where none is
+        given. Options by name are taken too. `strict` raises `RunError` when a finding is an error.
+        """
+        names = list(self.inputs)
+        changes = {k: kwargs.pop(k) for k in list(kwargs) if k not in self.inputs and k in _OPTION_NAMES}
+        o = _options(options, changes)
+        if len(args) > len(names):
+            raise KernelError("T0006", f"{len(args)} inputs given, the kernel has {len(names)}", function=self.name)
+        given = dict(zip(names, args))
+        for k, v in kwargs.items():
+            if k not in self.inputs or k in given:
+                why = "is given twice" if k in given else "is no input of the kernel"
+                raise KernelError("T0006", f"`{k}` {why}; the inputs are {', '.join(names)}", function=self.name)
+            given[k] = v
+        inputs = []
+        for name, spec in self.inputs.items():
+            value = given.get(name, self.values.get(name))
+            if value is None or isinstance(value, Spec):
+                raise KernelError("T0006", f"input `{name}` has no values", function=self.name)
+            got = spec_of(value)
+            if got != spec:
+                text = f"input `{name}` is {got.dtype} {got.shape}, the traced kernel wants {spec.dtype} {spec.shape}"
+                raise KernelError("T0006", text, function=self.name)
+            inputs.append((name, spec.dtype, list(spec.shape) or [1], to_numpy(value).tobytes()))
+        extra = [n for n in self.mutated if n not in [out.name for out in self.outputs]]
+        bar = _Progress(o.progress)
+        start = _time.monotonic()
+        try:
+            made, report = _core.run(
+                self._kernel,
+                inputs,
+                extra,
+                self._constants(),
+                o._dict(self.target),
+                o.check,
+                bar if bar.on else None,
+            )
+        finally:
+            bar.close()
+        outputs, updated = self._collect(made, extra)
+        result = Run(outputs, updated, json.loads(report), _time.monotonic() - start)
+        if strict:
+            result.findings.raise_errors(RunError)
+        return result
+
+    def _collect(self, made, extra):
+        """Arrays from bytes; of several ranks, a leading dimension is the rank."""
+        outputs, updated = {}, {}
+        if not made:
+            return outputs, updated
+        wanted = [(o.name, o.shape, o.dtype, outputs) for o in self.outputs]
+        wanted += [(n, self.inputs[n].shape, self.inputs[n].dtype, updated) for n in extra]
+        per = len(wanted)
+        ranks = len(made) // per if per else 1
+        for i, (name, shape, dtype, into) in enumerate(wanted):
+            parts = []
+            for r in range(ranks):
+                data = bytearray(made[r * per + i][2])
+                parts.append(np.frombuffer(data, dtype=numpy_dtype(dtype)).reshape(shape))
+            into[name] = parts[0] if ranks == 1 else np.stack(parts)
+        for out in self.outputs:
+            if out.alias is not None:
+                updated[out.alias] = outputs[out.name].reshape(self.inputs[out.alias].shape)
+        return outputs, updated
+
+    def _simulate(self, options, as_torch):
+        result = self.run(options=options)
+        for name, new in result.updated.items():
+            target = self.values[name]
+            if target is not None and new.shape == tuple(self.inputs[name].shape):
+                store_back(target, new)
+        out = []
+        for o in self.outputs:
+            if o.alias is not None and self.values[o.alias] is not None and not is_torch(self.values[o.alias]):
+                out.append(self.values[o.alias].reshape(o.shape))
+                continue
+            array = result.outputs[o.name]
+            out.append(to_torch(array) if as_torch else array)
+        if not out:
+            return None
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def _repr_html_(self):
+        rows = "".join(
+            f"<tr><td>{kind}</td><td>{html.escape(name)}</td><td>{dtype}</td><td>{list(shape)}</td></tr>"
+            for kind, name, dtype, shape in [
+                *(("input", n, s.dtype, s.shape) for n, s in self.inputs.items()),
+                *(("output", o.name, o.dtype, o.shape) for o in self.outputs),
+            ]
+        )
+        head = f"{html.escape(self.name)}: {self.cores} cores, {self.operators} operators"
+        return f"<b>{head}</b><table>{rows}</table><pre>{html.escape(str(self.check()))}</pre>"
+
+
+_OPTION_NAMES = {f.name for f in dataclasses.fields(Options)}
