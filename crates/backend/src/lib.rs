@@ -12,6 +12,7 @@ pub mod decode;
 pub mod edit;
 pub mod encode;
 pub mod explain;
+pub mod link;
 pub mod pass;
 pub mod passes;
 pub mod pipeline;

@@ -3,5 +3,6 @@
 pub mod draft;
 pub mod patch;
 mod pieces;
+pub mod program;
 
 pub use pieces::{Index, Piece, pieces};

@@ -1,6 +1,7 @@
 //! Cutting a stream into the records of single instructions.
 
 use crate::encode::bundle::{Bundle, WireError, WireResult};
+use crate::encode::collective;
 use crate::encode::dma;
 use crate::encode::events::{UPDATE_NONE, WAIT_NONE};
 use crate::encode::forms::{Group, Kind};
@@ -49,8 +50,7 @@ impl Index {
         match b.opcode() {
             0xD4 => return Ok((dma::group_len(records), Piece::Dma)),
             0xD9 => {
-                let n = 1 + records.iter().skip(1).take_while(|b| b.opcode() == 0xDA).count().min(1);
-                return Ok((n, Piece::Collective));
+                return Ok((collective::group_len(records), Piece::Collective));
             }
             _ => {}
         }

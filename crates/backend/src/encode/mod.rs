@@ -10,12 +10,14 @@
 pub mod addr;
 pub mod bundle;
 pub mod codec;
+pub mod collective;
 pub mod desc;
 pub mod dma;
 pub mod events;
 pub mod forms;
 pub mod opcodes;
 pub mod phys;
+pub mod program;
 pub mod rows;
 pub mod sb2sb;
 pub mod select;
@@ -94,7 +96,7 @@ pub fn encode_inst(
             {
                 *b = sb2sb::encode_sb2sb(&p, &ctx, around.lnc, around.bf21)?;
             }
-            Ok(Encoded { records, patch, authentic })
+            Ok(Encoded { records, patch: checked(patch)?, authentic })
         }
         Plan::Dma => {
             let dma = DmaCtx { geo: env.geo, places: around.places };
@@ -111,10 +113,36 @@ pub fn encode_inst(
                 return Err(WireError::new(codes::E0011, format!("{:?} became {:?}", p.attrs, back.attrs)));
             }
             dma::same_walk(&p, &back, &dma)?;
-            Ok(Encoded { records, patch, authentic: dma::is_plain(&p) })
+            Ok(Encoded { records, patch: checked(patch)?, authentic: dma::is_plain(&p) })
         }
-        Plan::Collective => Err(WireError::new(codes::E0001, "a kept collective has no encoding yet")),
+        Plan::Collective => {
+            let dma = DmaCtx { geo: env.geo, places: around.places };
+            for o in p.ins.iter_mut().chain(&mut p.outs) {
+                if let tandem_bir::Operand::Ap(a) = o {
+                    *a = collective::canonical(a)?;
+                }
+            }
+            let records = collective::encode(&p, &dma)?;
+            for b in &records {
+                validate::validate_common(b, env.geo.spec)?;
+            }
+            let patch = dma_patch(&p, &collective::decode(&records, &dma, &Patch::default())?);
+            let mut back = collective::decode(&records, &dma, &patch)?;
+            crate::decode::patch::apply_attrs(&mut back, &patch);
+            same(&p, &back)?;
+            Ok(Encoded { records, patch: checked(patch)?, authentic: false })
+        }
     }
+}
+
+/// A patch whose values the container can hold.
+fn checked(p: Patch) -> WireResult<Patch> {
+    for (a, v) in &p.attrs {
+        if v.as_ref().is_some_and(|v| crate::decode::patch::attr_json(v).is_null()) {
+            return Err(WireError::new(codes::E0005, format!("{} is known only at run time", a.key())));
+        }
+    }
+    Ok(p)
 }
 
 /// What a transfer's records cannot say.

@@ -211,6 +211,15 @@ impl CoreEnv<'_> {
                 default(out, Attr::Alpha, AttrValue::F32(F32(0.0)));
                 default(out, Attr::Scale, AttrValue::F32(F32(1.0)));
             }
+            Opcode::Iota | Opcode::TensorScalarAffineSelect => {
+                if let Some(AttrValue::Pairs(p)) = out.attr(Attr::Pattern) {
+                    let mut kept: Vec<ApPair> = p.iter().copied().filter(|p| p.num != 1).collect();
+                    if kept.is_empty() {
+                        kept.push(ApPair::new(1, 1));
+                    }
+                    out.set(Attr::Pattern, AttrValue::Pairs(kept.into()));
+                }
+            }
             Opcode::CompareAndBranch => {
                 out.set(Attr::OnTrue, "taken");
                 out.set(Attr::OnFalse, "next");
@@ -224,7 +233,7 @@ impl CoreEnv<'_> {
             Opcode::TensorCompletion => {
                 if let Some(Operand::Ap(a)) = inst.ins.first() {
                     let l = self.location(a)?;
-                    let dtype = a.dtype;
+                    let dtype = self.module.set_of(a.loc).dtype;
                     let v = (self.vars)(a.loc)
                         .ok_or_else(|| WireError::new(codes::E0012, format!("{} has no variable", l.name)))?;
                     out.ins = vec![Operand::Ap(AccessPattern {

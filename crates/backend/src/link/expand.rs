@@ -1,0 +1,396 @@
+//! Instructions of engine ALL become one clone per used engine; transfers get their issuing engine and are cut so that one
+//! record holds each; run-time addresses of compute instructions become registers.
+//!
+//! Source: the specification, file 08 §7.3 step 6 and §9.1; decision D26 (TensorSave goes to SP alone).
+
+use super::split::split_copy;
+use crate::encode::desc::Geometry;
+use crate::encode::phys::is_leaf;
+use rustc_hash::FxHashMap;
+use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::inst::Dep;
+use tandem_bir::{
+    AluOp, Attr, BlockId, EngineKind, Expr, FuncId, Immediate, Inst, InstId, MemoryType, Module, Opcode,
+    Operand, Program, RegAccess, RegId, Register, Storage,
+};
+
+/// Engines with a stream, in stream order.
+pub const ENGINES: [EngineKind; 5] =
+    [EngineKind::Pool, EngineKind::Activation, EngineKind::Pe, EngineKind::Dve, EngineKind::Sp];
+
+/// Position of an engine in [`ENGINES`].
+pub fn engine_index(e: EngineKind) -> Option<usize> {
+    ENGINES.iter().position(|x| *x == e)
+}
+
+/// Engine an instruction goes to: `None` for ALL.
+///
+/// # Errors
+/// N0016 when it has none.
+fn engine_of(i: &Inst) -> Result<Option<EngineKind>, String> {
+    let e = if i.engine == EngineKind::Unassigned { i.spec().engine } else { i.engine };
+    if i.opcode.is_dma() {
+        return match e {
+            EngineKind::Dma | EngineKind::Unassigned | EngineKind::All => Ok(Some(EngineKind::Sp)),
+            e => Ok(Some(e)),
+        };
+    }
+    match (i.opcode, e) {
+        (Opcode::TensorSave, _) => Ok(Some(EngineKind::Sp)),
+        (Opcode::DevicePrint, EngineKind::Unassigned) => Ok(Some(EngineKind::Pool)),
+        (_, EngineKind::All) => Ok(None),
+        (
+            _,
+            EngineKind::Pool | EngineKind::Activation | EngineKind::Pe | EngineKind::Dve | EngineKind::Sp,
+        ) => Ok(Some(e)),
+        (_, EngineKind::Unassigned | EngineKind::Dma) => {
+            Err(format!("{e}, but DMA, Unassigned and ALL are not valid TPB engines"))
+        }
+    }
+}
+
+/// Expansion of one core.
+pub struct Expanded {
+    /// Engines with instructions.
+    pub used: Vec<EngineKind>,
+    /// What each old instruction became.
+    pub became: FxHashMap<InstId, Vec<InstId>>,
+}
+
+/// Expands a module in place; block lists hold the new instructions.
+pub fn expand(
+    program: &Program,
+    m: &mut Module,
+    func: FuncId,
+    geo: &Geometry,
+    diags: &mut Vec<Diagnostic>,
+) -> Option<Expanded> {
+    let blocks: Vec<BlockId> = m.funcs[func].blocks.clone();
+    let mut used = [false; 5];
+    let before = diags.len();
+    for &b in &blocks {
+        for &i in &m.blocks[b].insts {
+            let inst = &m.insts[i];
+            if inst.opcode == Opcode::BranchHint {
+                continue;
+            }
+            match engine_of(inst) {
+                Ok(Some(e)) => {
+                    if let Some(k) = engine_index(e) {
+                        used[k] = true;
+                    }
+                }
+                Ok(None) => {}
+                Err(e) => diags.push(Diagnostic::new(codes::N0016, e).inst(program, m, i)),
+            }
+        }
+    }
+    if diags.len() > before {
+        return None;
+    }
+    if used.iter().all(|u| !u) {
+        used[4] = true;
+    }
+    let used: Vec<EngineKind> =
+        ENGINES.iter().copied().filter(|e| engine_index(*e).is_some_and(|k| used[k])).collect();
+    let mut became: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
+    for &b in &blocks {
+        let old = std::mem::take(&mut m.blocks[b].insts);
+        let mut list = Vec::with_capacity(old.len());
+        for i in old {
+            let inst = &m.insts[i];
+            if inst.opcode == Opcode::BranchHint {
+                became.insert(i, Vec::new());
+                continue;
+            }
+            let made = match engine_of(inst) {
+                Ok(None) => clone_all(m, i, &used),
+                Ok(Some(e)) if inst.opcode.is_dma() => {
+                    m.insts[i].engine = e;
+                    match split_copy(m, i, geo) {
+                        Ok(v) => v,
+                        Err(e) => {
+                            diags.push(Diagnostic::new(codes::N0026, e.message).inst(program, m, i));
+                            continue;
+                        }
+                    }
+                }
+                Ok(Some(e)) => {
+                    m.insts[i].engine = e;
+                    match run_time(m, func, i, geo) {
+                        Ok(v) => v,
+                        Err(e) => {
+                            diags.push(Diagnostic::new(codes::E0009, e).inst(program, m, i));
+                            continue;
+                        }
+                    }
+                }
+                Err(_) => continue,
+            };
+            list.extend(made.iter().copied());
+            became.insert(i, made);
+        }
+        m.blocks[b].insts = list;
+    }
+    if diags.iter().skip(before).any(Diagnostic::is_error) {
+        return None;
+    }
+    remap_deps(m, &blocks, &became);
+    Some(Expanded { used, became })
+}
+
+/// Edges to an old instruction become edges to what it became.
+fn remap_deps(m: &mut Module, blocks: &[BlockId], became: &FxHashMap<InstId, Vec<InstId>>) {
+    for &b in blocks {
+        for i in m.blocks[b].insts.clone() {
+            let old = std::mem::take(&mut m.insts[i].deps);
+            let mut deps: Vec<Dep> = Vec::with_capacity(old.len());
+            for d in old {
+                for to in became.get(&d.inst).map_or(&[][..], Vec::as_slice) {
+                    if *to != i && !deps.iter().any(|x| x.inst == *to) {
+                        deps.push(Dep { inst: *to, kind: d.kind });
+                    }
+                }
+            }
+            m.insts[i].deps = deps;
+        }
+    }
+}
+
+fn clone_all(m: &mut Module, i: InstId, used: &[EngineKind]) -> Vec<InstId> {
+    let base = m.insts[i].clone();
+    let mut out = Vec::new();
+    for (k, e) in used.iter().enumerate() {
+        if k == 0 {
+            m.insts[i].engine = *e;
+            out.push(i);
+        } else {
+            let mut c = base.clone();
+            c.engine = *e;
+            c.name = format!("{}.{}", base.name, e).as_str().into();
+            out.push(m.insts.push(c));
+        }
+    }
+    out
+}
+
+/// A compute instruction whose operand has a run-time address: register instructions on its engine form the address word,
+/// and the operand becomes register-addressed. Dynamic tensor copies become plain copies.
+fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<Vec<InstId>, String> {
+    let opcode = m.insts[i].opcode;
+    let copy = matches!(opcode, Opcode::TensorCopyDynamicSrc | Opcode::TensorCopyDynamicDst);
+    let dynamic =
+        m.insts[i].ins.iter().chain(&m.insts[i].outs).filter_map(Operand::as_ap).any(|a| !a.is_static());
+    if !copy && !dynamic || matches!(opcode, Opcode::TensorLoad | Opcode::TensorSave) {
+        return Ok(vec![i]);
+    }
+    let mut made = Vec::new();
+    if copy {
+        let inst = m.insts[i].clone();
+        let mut c = Inst::new(&inst.name, Opcode::TensorCopy);
+        c.engine = inst.engine;
+        c.origin = inst.origin;
+        c.loc = inst.loc;
+        c.deps = inst.deps.clone();
+        c.more = inst.more.clone();
+        if let Some(Operand::Ap(a)) = inst.ins.first() {
+            c.ins.push(Operand::Ap(a.clone()));
+        }
+        c.outs = inst.outs.clone();
+        if inst.get_bool(Attr::CanReadUninit) {
+            c.set(Attr::CanReadUninit, true);
+        }
+        if let Some(off) = inst.ins.get(1)
+            && !dynamic
+        {
+            let Operand::Reg(r) = off else {
+                return Err("the offset of a dynamic copy is not a register".to_owned());
+            };
+            let scale = inst.get_int(Attr::Scale).unwrap_or(1);
+            let side =
+                if opcode == Opcode::TensorCopyDynamicSrc { c.ins.first_mut() } else { c.outs.first_mut() };
+            if let Some(Operand::Ap(a)) = side {
+                a.dynamic = Some(Box::new(tandem_bir::DynamicAp {
+                    terms: vec![(scale, Expr::Reg(r.reg))],
+                    indirect_dim: 0,
+                    max_index: None,
+                }));
+            }
+        }
+        m.insts[i] = c;
+    }
+    let engine = m.insts[i].engine;
+    let deps = m.insts[i].deps.clone();
+    let (loc, name) = (m.insts[i].loc, m.insts[i].name.clone());
+    for out in [false, true] {
+        let n = if out { m.insts[i].outs.len() } else { m.insts[i].ins.len() };
+        for k in 0..n {
+            let op = if out { &m.insts[i].outs[k] } else { &m.insts[i].ins[k] };
+            let Operand::Ap(a) = op else { continue };
+            let Some(d) = a.dynamic.clone() else { continue };
+            let a = a.clone();
+            let place = m.memlocs[a.loc].clone();
+            let (unit, base) = match place.mem {
+                MemoryType::Sb => (1i64 << 18, 0i64),
+                MemoryType::Psum => (1 << 15, 0x0200_0000),
+                _ => return Err("a run-time address outside SBUF and PSUM".to_owned()),
+            };
+            let size = a.dtype.bytes() as i64;
+            let pitch = (place.row_bytes() / a.dtype.bytes()) as i64;
+            let fixed = crate::encode::desc::to_physical(
+                &tandem_bir::AccessPattern { dynamic: None, ..a.clone() },
+                &place,
+                geo,
+            )
+            .map_err(|e| e.message)?;
+            let wide = (geo.pitch(if place.mem == MemoryType::Sb {
+                crate::encode::desc::OnChip::Sbuf
+            } else {
+                crate::encode::desc::OnChip::Psum
+            }) / a.dtype.bytes()) as i64;
+            let mut word = base + fixed.offset.div_euclid(wide) * unit + fixed.offset.rem_euclid(wide) * size;
+            let mut terms: Vec<(i64, RegId)> = Vec::new();
+            for (kf, e) in &d.terms {
+                let bytes = |c: i64| -> Option<i64> {
+                    if pitch > 0 && c % pitch == 0 {
+                        (c / pitch).checked_mul(unit)
+                    } else {
+                        c.checked_mul(size)
+                    }
+                };
+                let list: Vec<(i64, Expr)> = match e {
+                    Expr::Const(c) => {
+                        word += kf.checked_mul(*c).and_then(bytes).ok_or("a run-time address overflows")?;
+                        continue;
+                    }
+                    Expr::Affine { terms, c } if terms.iter().all(|(_, e)| is_leaf(e)) => {
+                        word += kf.checked_mul(*c).and_then(bytes).ok_or("a run-time address overflows")?;
+                        terms.iter().map(|(j, e)| (kf.saturating_mul(*j), e.clone())).collect()
+                    }
+                    e => vec![(*kf, e.clone())],
+                };
+                for (c, e) in list {
+                    let Expr::Reg(r) = e else {
+                        return Err("a compute instruction gathers by registers only".to_owned());
+                    };
+                    terms.push((bytes(c).ok_or("a run-time address overflows")?, r));
+                }
+            }
+            let fresh = |m: &mut Module, what: &str| -> RegId {
+                let r = m.regs.push(Register {
+                    name: format!("{name}.{what}{k}").as_str().into(),
+                    engine,
+                    num_physical: 1,
+                    extra: None,
+                });
+                m.funcs[func].storages.push(Storage::Register(r));
+                r
+            };
+            let acc = fresh(m, if out { "dst" } else { "src" });
+            let reg = |r: RegId| Operand::Reg(RegAccess { reg: r, dtype: tandem_bir::Dtype::Int32 });
+            let imm = |v: i64| -> Result<Operand, String> {
+                let v = i32::try_from(v).map_err(|_| "a run-time address does not fit 32 bits".to_owned())?;
+                Ok(Operand::Imm(Immediate::i32(v)))
+            };
+            let push = |m: &mut Module, mut x: Inst, made: &mut Vec<InstId>| {
+                x.engine = engine;
+                x.loc = loc;
+                x.origin = tandem_bir::Origin::Internal;
+                x.deps = deps.clone();
+                let n = made.len();
+                x.name = format!("{name}.addr{n}").as_str().into();
+                made.push(m.insts.push(x));
+            };
+            let mut mv = Inst::new("", Opcode::RegisterMove);
+            mv.ins = vec![imm(word)?];
+            mv.outs = vec![reg(acc)];
+            push(m, mv, &mut made);
+            let tmp = fresh(m, if out { "dstscaled" } else { "srcscaled" });
+            for (c, r) in terms {
+                let mut mul = Inst::new("", Opcode::RegisterAlu).with(Attr::Op, AluOp::Mult);
+                mul.ins = vec![reg(r), imm(c)?];
+                mul.outs = vec![reg(tmp)];
+                push(m, mul, &mut made);
+                let mut add = Inst::new("", Opcode::RegisterAlu).with(Attr::Op, AluOp::Add);
+                add.ins = vec![reg(acc), reg(tmp)];
+                add.outs = vec![reg(acc)];
+                push(m, add, &mut made);
+            }
+            // The pattern keeps its pairs; its address is the register.
+            let mem = if place.mem == MemoryType::Sb {
+                crate::encode::desc::OnChip::Sbuf
+            } else {
+                crate::encode::desc::OnChip::Psum
+            };
+            let whole = whole_memory(m, func, mem, geo);
+            let mut pairs = fixed.pairs.clone();
+            if let Some(p) = pairs.first_mut() {
+                p.step = wide;
+            }
+            let new = tandem_bir::AccessPattern {
+                loc: whole,
+                dtype: a.dtype,
+                offset: 0,
+                pairs,
+                dynamic: Some(Box::new(crate::encode::desc::register_dynamic(acc, a.dtype, mem, geo))),
+            };
+            if out {
+                m.insts[i].outs[k] = Operand::Ap(new);
+            } else {
+                m.insts[i].ins[k] = Operand::Ap(new);
+            }
+        }
+    }
+    made.push(i);
+    Ok(made)
+}
+
+/// The location that stands for a whole on-chip memory, made when missing.
+pub fn whole_memory(
+    m: &mut Module,
+    func: FuncId,
+    mem: crate::encode::desc::OnChip,
+    geo: &Geometry,
+) -> tandem_bir::MemLocId {
+    use crate::encode::desc::OnChip;
+    let (name, ty) = match mem {
+        OnChip::Sbuf => ("%sbuf", MemoryType::Sb),
+        OnChip::Psum => ("%psum", MemoryType::Psum),
+    };
+    if let Some(l) = m.find_location(func, name) {
+        return l;
+    }
+    let dims = [geo.spec.partitions, geo.pitch(mem)];
+    add_location(m, func, name, ty, &dims, tandem_bir::AddressSpace::Local, tandem_bir::TensorKind::Internal)
+}
+
+/// Adds an allocated location with a set of its own.
+pub fn add_location(
+    m: &mut Module,
+    func: FuncId,
+    name: &str,
+    mem: MemoryType,
+    dims: &[u64],
+    space: tandem_bir::AddressSpace,
+    kind: tandem_bir::TensorKind,
+) -> tandem_bir::MemLocId {
+    let set = tandem_bir::MemoryLocationSet {
+        name: format!("{name}_set").as_str().into(),
+        dtype: tandem_bir::Dtype::Uint8,
+        kind,
+        class: tandem_bir::TensorClass::Tensor,
+        addr_space: space,
+        shape: dims.iter().copied().collect(),
+        partition_dim: 0,
+        locs: Vec::new(),
+        file: None,
+        no_spill: false,
+        volatile: false,
+        is_virtual: false,
+        do_not_rotate: false,
+        extra: None,
+    };
+    let mut l = tandem_bir::MemoryLocation::new(name, tandem_bir::SetId::from_u32(0), mem, dims);
+    l.allocated = true;
+    m.add_location(func, set, l)
+}

@@ -1,0 +1,683 @@
+//! Level `linked`: remote names resolved, swaps paired, semaphores allocated, barriers, tokens and variables numbered,
+//! streams laid out.
+//!
+//! Source: the specification, file 08. Cores stay separate (our reading of §7.2). Every step has its own check; all findings
+//! of a step are reported, then linking stops.
+//!
+//! Not modelled: several subgraphs, calls, structured loops (lower them first), the merging of queues.
+
+mod accumulate;
+pub mod expand;
+pub mod resolve;
+pub mod split;
+pub mod sync;
+mod types;
+
+pub use types::*;
+
+use crate::encode::desc::Geometry;
+use crate::encode::phys;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::entity::EntityRef as _;
+use tandem_bir::{
+    AddressSpace, ArchLevel, Attr, BranchCompareOp, CoreId, EngineKind, FuncId, Inst, InstId, Level,
+    MemLocId, MemoryType, Module, Opcode, Operand, Origin, Program,
+};
+
+/// Options that linking reads.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkOptions {
+    /// Completion tokens are real synchronisation (`--ptcom=p2p`); otherwise they order nothing.
+    pub tokens_order: bool,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        LinkOptions { tokens_order: true }
+    }
+}
+
+/// Links a lowered program. Warnings and notes come with the result.
+///
+/// # Errors
+/// Every finding of the step that failed.
+pub fn link(
+    program: &Program,
+    options: LinkOptions,
+) -> Result<(LinkedProgram, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let mut diags = Vec::new();
+    let mut p = program.clone();
+    check_set(&p, &mut diags);
+    stop(&mut diags)?;
+    let spec = p
+        .arch()
+        .spec()
+        .ok_or_else(|| vec![Diagnostic::new(codes::N0020, format!("there is no model of {}", p.arch()))])?;
+    let funcs = functions(&p, &mut diags);
+    stop(&mut diags)?;
+    resolve::remote_addr_map(&mut p, &mut diags);
+    resolve::check_locations(&p, &mut diags);
+    check_aliases(&p, &mut diags);
+    stop(&mut diags)?;
+    check_remote_updates(&p, &mut diags);
+    let geo = phys::geometry(spec);
+    let mut linked = Vec::new();
+    for c in 0..p.modules.len() {
+        let mut m = std::mem::replace(&mut p.modules[c], Module::new("", None, ArchLevel::Gen3));
+        if let Some(f) = funcs[c] {
+            linked.push(link_core(program, &mut m, f, &geo, &mut diags));
+        } else {
+            linked.push(None);
+        }
+        p.modules[c] = m;
+    }
+    stop(&mut diags)?;
+    let mut cores = Vec::new();
+    for (m, l) in p.modules.iter().zip(linked) {
+        let l = l.unwrap_or_default();
+        cores.push(l);
+        let _ = m;
+    }
+    let swaps = pair_swaps(&p, &cores, &geo, &mut diags);
+    let barriers = number_barriers(&mut p, &cores, &mut diags);
+    let tokens = if options.tokens_order { number_tokens(&p, &cores, &mut diags) } else { Vec::new() };
+    stop(&mut diags)?;
+    p.level = Level::Linked;
+    Ok((LinkedProgram { program: p, cores, barriers, tokens, swaps }, diags))
+}
+
+fn stop(diags: &mut Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+    if diags.iter().any(Diagnostic::is_error) { Err(std::mem::take(diags)) } else { Ok(()) }
+}
+
+/// Step 1: exactly one module per core.
+fn check_set(p: &Program, diags: &mut Vec<Diagnostic>) {
+    if p.level == Level::Linked {
+        diags.push(Diagnostic::new(codes::N0025, "the program is already linked"));
+        return;
+    }
+    let n = p.lnc_size as usize;
+    if p.modules.len() != n {
+        diags.push(
+            Diagnostic::new(codes::N0001, format!("{} modules for an LNC of {n} cores", p.modules.len()))
+                .note("assertion 1513: modules.size() == options.vnc_nc_count"),
+        );
+        return;
+    }
+    for (c, m) in p.modules.iter().enumerate() {
+        let id = m.core.map_or(0, |c| c.index());
+        if id != c || (m.core.is_none() && n > 1) {
+            diags.push(Diagnostic::new(codes::N0001, format!("module {c} is of core {id}")));
+        }
+        if m.arch != p.arch() || m.subgraph != 0 {
+            diags.push(Diagnostic::new(
+                codes::N0001,
+                format!("module {c} has another architecture or subgraph"),
+            ));
+        }
+    }
+}
+
+/// Step 2: one function with instructions per core.
+fn functions(p: &Program, diags: &mut Vec<Diagnostic>) -> Vec<Option<FuncId>> {
+    let mut out = Vec::new();
+    for m in &p.modules {
+        let list: Vec<FuncId> = m
+            .all_functions()
+            .filter(|f| m.funcs[*f].blocks.iter().any(|b| !m.blocks[*b].insts.is_empty()))
+            .collect();
+        if list.len() > 1 {
+            diags.push(
+                Diagnostic::new(codes::N0020, format!("a core with {} functions is not linked", list.len()))
+                    .site(Site { core: m.core, ..Site::default() }),
+            );
+        }
+        for f in &list {
+            for b in &m.funcs[*f].blocks {
+                for i in &m.blocks[*b].insts {
+                    let inst = &m.insts[*i];
+                    let refused = !inst.regions().is_empty()
+                        || matches!(
+                            inst.opcode,
+                            Opcode::Call
+                                | Opcode::Break
+                                | Opcode::Loop
+                                | Opcode::DynamicForLoop
+                                | Opcode::DoWhile
+                        );
+                    if refused {
+                        diags.push(
+                            Diagnostic::new(codes::N0020, format!("{} is not linked", inst.opcode))
+                                .inst(p, m, *i),
+                        );
+                    }
+                }
+            }
+        }
+        out.push(list.first().copied());
+    }
+    out
+}
+
+/// Only transfers reach other cores.
+fn check_aliases(p: &Program, diags: &mut Vec<Diagnostic>) {
+    for m in &p.modules {
+        for (_, _, i) in m.walk() {
+            let inst = &m.insts[i];
+            if inst.opcode.is_dma() || matches!(inst.opcode, Opcode::TensorCompletion | Opcode::CoreBarrier) {
+                continue;
+            }
+            for a in inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap) {
+                let l = &m.memlocs[a.loc];
+                let own = l.remote_local_target.as_ref().is_none_or(|t| Some(t.core) == m.core);
+                if !own && l.mem != MemoryType::Dram {
+                    diags.push(
+                        Diagnostic::new(
+                            codes::N0023,
+                            format!("{} uses `{}`, which is memory of another core", inst.opcode, l.name),
+                        )
+                        .inst(p, m, i),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// `vnc_link`, the check of counts. The option that makes remote updates is off by default; programs that use it are refused
+/// at the transfer.
+fn check_remote_updates(p: &Program, diags: &mut Vec<Diagnostic>) {
+    let lists: Vec<Vec<InstId>> = p
+        .modules
+        .iter()
+        .map(|m| {
+            m.walk()
+                .into_iter()
+                .map(|(_, _, i)| i)
+                .filter(|i| !m.insts[*i].get_ints(Attr::RemoteNotification).is_empty())
+                .collect()
+        })
+        .collect();
+    let counts: Vec<usize> = lists.iter().map(Vec::len).collect();
+    if counts.windows(2).any(|w| w[0] != w[1]) {
+        let table: Vec<String> = p
+            .modules
+            .iter()
+            .zip(&counts)
+            .map(|(m, n)| format!("{}: Found {n} remote updates", m.name))
+            .collect();
+        diags.push(
+            Diagnostic::new(codes::N0013, "the cores have different numbers of notifying transfers")
+                .note(table.join("; "))
+                .note("assertion 1512: allEqual"),
+        );
+        return;
+    }
+    for (m, l) in p.modules.iter().zip(&lists) {
+        if let Some(i) = l.first() {
+            diags.push(
+                Diagnostic::new(codes::N0020, "remote semaphore updates of transfers are not linked")
+                    .inst(p, m, *i),
+            );
+        }
+    }
+}
+
+fn link_core(
+    program: &Program,
+    m: &mut Module,
+    func: FuncId,
+    geo: &Geometry,
+    diags: &mut Vec<Diagnostic>,
+) -> Option<LinkedCore> {
+    let before = diags.len();
+    let e = expand::expand(program, m, func, geo, diags)?;
+    accumulate::resolve(program, m, func, diags);
+    if diags.iter().skip(before).any(Diagnostic::is_error) {
+        return None;
+    }
+    let blocks = m.funcs[func].blocks.clone();
+    sync::allocate(m, &blocks, &e.used);
+    let mut core = LinkedCore { vars: number_vars(m, diags), ..LinkedCore::default() };
+    match sync::number_registers(m, USABLE_REGISTERS) {
+        Ok(n) => core.reg_numbers = n,
+        Err(n) => diags.push(Diagnostic::new(
+            codes::N0022,
+            format!(
+                "core {} uses {n} registers, an engine has {USABLE_REGISTERS}",
+                m.core.map_or(0, |c| c.0)
+            ),
+        )),
+    }
+    core.streams = streams(program, m, func, &e.used, diags);
+    Some(core)
+}
+
+/// Step 9: variables in location order.
+fn number_vars(m: &Module, diags: &mut Vec<Diagnostic>) -> Vec<Var> {
+    let used = resolve::used_locations(m);
+    let own = m.core.unwrap_or(CoreId(0));
+    let mut out = Vec::new();
+    for (l, loc) in m.memlocs.iter() {
+        let set = m.set_of(l);
+        let border = set.kind.is_input() || set.kind.is_output();
+        let remote = loc.remote_local_target.as_ref().filter(|t| t.core != own);
+        if loc.mem != MemoryType::Dram && remote.is_none() || !used[l.index()] && !border {
+            continue;
+        }
+        let class = if remote.is_some() {
+            VarClass::Remote
+        } else if set.file.as_ref().is_some_and(|f| !f.is_empty()) {
+            VarClass::File
+        } else if set.kind.is_input() {
+            VarClass::Input
+        } else if set.kind.is_output() {
+            VarClass::Output
+        } else if set.addr_space == AddressSpace::Shared {
+            VarClass::Shared
+        } else {
+            VarClass::TmpBuf
+        };
+        let owner = match (remote, class) {
+            (Some(t), _) => t.core,
+            (None, VarClass::Shared) => CoreId(0),
+            (None, _) => own,
+        };
+        out.push(Var { loc: l, class, owner });
+    }
+    if out.len() as u64 > u64::from(crate::encode::addr::MAX_VAR) {
+        diags.push(Diagnostic::new(codes::N0018, format!("{} variables", out.len())));
+    }
+    out
+}
+
+/// Step 11: one walk in program order writes every instruction to its engine's stream.
+fn streams(
+    program: &Program,
+    m: &mut Module,
+    func: FuncId,
+    used: &[EngineKind],
+    diags: &mut Vec<Diagnostic>,
+) -> Vec<Stream> {
+    let blocks = m.funcs[func].blocks.clone();
+    let index: FxHashMap<String, usize> =
+        blocks.iter().enumerate().map(|(k, b)| (m.blocks[*b].name.to_string(), k)).collect();
+    let mut out = Vec::new();
+    let mut dropped: FxHashSet<InstId> = FxHashSet::default();
+    let mut extra: Vec<(usize, InstId, InstId)> = Vec::new();
+    for e in used {
+        let mut s = Stream { engine: *e, insts: Vec::new(), branches: Vec::new() };
+        let mut starts = vec![0u32; blocks.len() + 1];
+        let mut fixups: Vec<(u32, usize)> = Vec::new();
+        for (k, b) in blocks.iter().enumerate() {
+            starts[k] = s.insts.len() as u32;
+            for i in m.blocks[*b].insts.clone() {
+                if m.insts[i].engine != *e {
+                    continue;
+                }
+                let find = |m: &Module, a: Attr| m.insts[i].get_str(a).and_then(|n| index.get(n)).copied();
+                match m.insts[i].opcode {
+                    Opcode::UnconditionalBranch => {
+                        let Some(t) = find(m, Attr::Target) else {
+                            diags.push(
+                                Diagnostic::new(codes::N0020, "a jump to no block").inst(program, m, i),
+                            );
+                            continue;
+                        };
+                        if t == k + 1 {
+                            dropped.insert(i);
+                        } else {
+                            fixups.push((s.insts.len() as u32, t));
+                            s.insts.push(i);
+                        }
+                    }
+                    Opcode::CompareAndBranch => {
+                        let (Some(yes), Some(no)) = (find(m, Attr::OnTrue), find(m, Attr::OnFalse)) else {
+                            diags.push(
+                                Diagnostic::new(codes::N0020, "a branch to no block").inst(program, m, i),
+                            );
+                            continue;
+                        };
+                        if yes == no {
+                            if yes == k + 1 {
+                                dropped.insert(i);
+                                continue;
+                            }
+                            fixups.push((s.insts.len() as u32, yes));
+                            s.insts.push(i);
+                            let j = jump(m, i, *e, &m.blocks[blocks[no]].name.clone());
+                            extra.push((k, i, j));
+                            fixups.push((s.insts.len() as u32, no));
+                            s.insts.push(j);
+                            continue;
+                        }
+                        if yes == k + 1 {
+                            negate(&mut m.insts[i]);
+                            fixups.push((s.insts.len() as u32, no));
+                            s.insts.push(i);
+                        } else {
+                            fixups.push((s.insts.len() as u32, yes));
+                            s.insts.push(i);
+                            if no != k + 1 {
+                                let name = m.blocks[blocks[no]].name.clone();
+                                let j = jump(m, i, *e, &name);
+                                extra.push((k, i, j));
+                                fixups.push((s.insts.len() as u32, no));
+                                s.insts.push(j);
+                            }
+                        }
+                    }
+                    Opcode::Return | Opcode::Exit => {
+                        if k + 1 == blocks.len() {
+                            dropped.insert(i);
+                        } else {
+                            // leaves by the Exit at the end of the stream
+                            let mut j = Inst::new(&m.insts[i].name.clone(), Opcode::UnconditionalBranch);
+                            j.engine = *e;
+                            j.loc = m.insts[i].loc;
+                            j.set(Attr::Target, "exit");
+                            m.insts[i] = j;
+                            fixups.push((s.insts.len() as u32, blocks.len()));
+                            s.insts.push(i);
+                        }
+                    }
+                    _ => s.insts.push(i),
+                }
+            }
+        }
+        starts[blocks.len()] = s.insts.len() as u32;
+        let mut exit = Inst::new(&format!("exit.{e}"), Opcode::Exit);
+        exit.engine = *e;
+        exit.origin = Origin::Internal;
+        let exit = m.insts.push(exit);
+        if let Some(b) = blocks.last() {
+            m.blocks[*b].insts.push(exit);
+        }
+        s.insts.push(exit);
+        s.branches = fixups.into_iter().map(|(at, t)| (at, starts[t])).collect();
+        out.push(s);
+    }
+    for (k, after, j) in extra {
+        let list = &mut m.blocks[blocks[k]].insts;
+        let at = list.iter().position(|x| *x == after).map_or(list.len(), |x| x + 1);
+        list.insert(at, j);
+    }
+    for b in &blocks {
+        m.blocks[*b].insts.retain(|i| !dropped.contains(i));
+    }
+    out
+}
+
+fn jump(m: &mut Module, from: InstId, e: EngineKind, target: &str) -> InstId {
+    let mut j = Inst::new(&format!("{}.else", m.insts[from].name), Opcode::UnconditionalBranch)
+        .with(Attr::Target, target);
+    j.engine = e;
+    j.loc = m.insts[from].loc;
+    j.origin = Origin::Internal;
+    m.insts.push(j)
+}
+
+/// The branch on the opposite, with its successors exchanged.
+fn negate(i: &mut Inst) {
+    use tandem_bir::BirEnum as _;
+    let op: Option<BranchCompareOp> = i.get_enum(Attr::CompOp);
+    if let Some(n) = op
+        .and_then(|o| crate::encode::tables::BRANCH_NEGATION.get(o.ordinal() as usize))
+        .and_then(|n| BranchCompareOp::from_ordinal(*n))
+    {
+        i.set(Attr::CompOp, n);
+    }
+    let (yes, no) = (i.get_str(Attr::OnTrue).map(str::to_owned), i.get_str(Attr::OnFalse).map(str::to_owned));
+    if let (Some(y), Some(n)) = (yes, no) {
+        i.set(Attr::OnTrue, n.as_str());
+        i.set(Attr::OnFalse, y.as_str());
+    }
+}
+
+/// Instructions of a type on a core in program order: by block, then position.
+fn in_order(m: &Module, op: Opcode) -> Vec<InstId> {
+    m.walk().into_iter().map(|(_, _, i)| i).filter(|i| m.insts[*i].opcode == op).collect()
+}
+
+/// Step 5: the k-th swap of each core.
+fn pair_swaps(
+    p: &Program,
+    cores: &[LinkedCore],
+    geo: &Geometry,
+    diags: &mut Vec<Diagnostic>,
+) -> Vec<SwapPair> {
+    let lists: Vec<Vec<InstId>> = p.modules.iter().map(|m| in_order(m, Opcode::GpsimdSb2Sb)).collect();
+    let _ = cores;
+    if lists.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    let [a, b] = lists.as_slice() else {
+        if let Some((m, i)) = p.modules.first().zip(lists.first().and_then(|l| l.first())) {
+            diags.push(
+                Diagnostic::new(
+                    codes::E0006,
+                    format!("assertion 936: cores per LNC is {}, supported \"2\"", p.lnc_size),
+                )
+                .inst(p, m, *i),
+            );
+        }
+        return Vec::new();
+    };
+    if a.len() != b.len() {
+        diags.push(
+            Diagnostic::new(
+                codes::N0008,
+                format!("swap count differs: core 0 has {}, core 1 has {}", a.len(), b.len()),
+            )
+            .note("the vendor's verifier reports 1198"),
+        );
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for (k, (&i, &j)) in a.iter().zip(b).enumerate() {
+        let ops = |c: usize, i: InstId| -> Option<(tandem_bir::AccessPattern, tandem_bir::AccessPattern)> {
+            let x = &p.modules[c].insts[i];
+            Some((x.ins.first()?.as_ap()?.clone(), x.outs.first()?.as_ap()?.clone()))
+        };
+        let (Some((s0, d0)), Some((s1, d1))) = (ops(0, i), ops(1, j)) else {
+            diags.push(Diagnostic::new(codes::N0009, format!("swap {k} lacks an operand")).inst(
+                p,
+                &p.modules[0],
+                i,
+            ));
+            continue;
+        };
+        let fits = |s: &tandem_bir::AccessPattern, d: &tandem_bir::AccessPattern| {
+            s.dtype == d.dtype
+                && s.num_partitions() == d.num_partitions()
+                && s.elems_per_partition() == d.elems_per_partition()
+        };
+        if !fits(&s0, &d1) || !fits(&s1, &d0) || s0.dtype != s1.dtype {
+            diags.push(
+                Diagnostic::new(codes::N0009, format!("the tiles of swap {k} do not match"))
+                    .inst(p, &p.modules[0], i)
+                    .inst(p, &p.modules[1], j),
+            );
+            continue;
+        }
+        let place = |c: usize, a: &tandem_bir::AccessPattern| {
+            let m = &p.modules[c];
+            crate::encode::desc::to_physical(a, &m.memlocs[a.loc], geo).map(|a| a.offset).ok()
+        };
+        if place(0, &d0) != place(1, &d1) {
+            diags.push(
+                Diagnostic::new(codes::N0010, format!("asymmetric swap buffers in swap {k}"))
+                    .inst(p, &p.modules[0], i)
+                    .inst(p, &p.modules[1], j),
+            );
+        }
+        out.push(SwapPair {
+            a: InstRef { core: CoreId(0), inst: i },
+            b: InstRef { core: CoreId(1), inst: j },
+        });
+    }
+    out
+}
+
+/// Step 8: barriers. Ids are equal on all cores and distinct across barriers.
+fn number_barriers(p: &mut Program, cores: &[LinkedCore], diags: &mut Vec<Diagnostic>) -> Vec<Barrier> {
+    let _ = cores;
+    let lists: Vec<Vec<InstId>> = p.modules.iter().map(|m| in_order(m, Opcode::CoreBarrier)).collect();
+    let n = p.modules.len() as i64;
+    let cores_of = |p: &Program, c: usize, i: InstId| -> Vec<i64> {
+        let l = p.modules[c].insts[i].get_ints(Attr::Cores).to_vec();
+        if l.is_empty() { (0..n).collect() } else { l }
+    };
+    let mut out: Vec<Barrier> = Vec::new();
+    let mut by_name: FxHashMap<String, usize> = FxHashMap::default();
+    let mut sets: Vec<(InstId, usize, i64)> = Vec::new();
+    for (c, list) in lists.iter().enumerate() {
+        let mut ordinal = 0usize;
+        for &i in list {
+            let name = p.modules[c].insts[i].name.clone();
+            let members = cores_of(p, c, i);
+            let id = if let Some(&id) = by_name.get(name.as_str()) {
+                id
+            } else {
+                // the same ordinal among barriers of the same cores, else a new one
+                let same = (c > 0).then(|| {
+                    out.iter()
+                        .enumerate()
+                        .filter(|(_, b)| b.cores.iter().any(|x| *x as usize == c))
+                        .nth(ordinal)
+                        .map(|(k, _)| k)
+                });
+                match same.flatten() {
+                    Some(id) if out[id].members.iter().all(|m| m.core.index() != c) => {
+                        diags.push(
+                            Diagnostic::new(
+                                codes::N0011,
+                                format!(
+                                    "barrier {id}: core {c} is at `{name}`, core 0 at `{}`",
+                                    out[id].name
+                                ),
+                            )
+                            .inst(p, &p.modules[c], i)
+                            .note("the vendor's verifier reports 1187 to 1189"),
+                        );
+                        id
+                    }
+                    _ => {
+                        out.push(Barrier {
+                            name: name.clone(),
+                            cores: members.iter().filter_map(|c| u32::try_from(*c).ok()).collect(),
+                            members: Vec::new(),
+                        });
+                        by_name.insert(name.to_string(), out.len() - 1);
+                        out.len() - 1
+                    }
+                }
+            };
+            ordinal += 1;
+            let b = &mut out[id];
+            if b.cores.iter().map(|c| i64::from(*c)).ne(members.iter().copied()) {
+                diags.push(
+                    Diagnostic::new(codes::N0011, format!("barrier {id}: the cores of `{name}` differ"))
+                        .inst(p, &p.modules[c], i),
+                );
+            }
+            b.members.push(InstRef { core: CoreId(c as u32), inst: i });
+            sets.push((i, c, id as i64));
+        }
+    }
+    for (id, b) in out.iter().enumerate() {
+        for c in &b.cores {
+            if !b.members.iter().any(|m| m.core.0 == *c) {
+                let first = b.members.first().copied();
+                let mut d = Diagnostic::new(
+                    codes::N0011,
+                    format!("barrier {id}: core {c} never reaches `{}`", b.name),
+                )
+                .note("the vendor's verifier reports 1187");
+                if let Some(f) = first {
+                    d = d.inst(p, &p.modules[f.core.index()], f.inst);
+                }
+                diags.push(d);
+            }
+        }
+    }
+    // every core meets them in one order
+    for c in 0..lists.len() {
+        let order: Vec<i64> = sets.iter().filter(|(_, k, _)| *k == c).map(|(_, _, id)| *id).collect();
+        if order.windows(2).any(|w| w[0] > w[1]) {
+            diags.push(Diagnostic::new(
+                codes::N0011,
+                format!("core {c} meets its barriers in another order than core 0"),
+            ));
+        }
+    }
+    for (i, c, id) in sets {
+        let inst = &mut p.modules[c].insts[i];
+        inst.set(Attr::Id, id);
+        inst.set(Attr::RuntimeSemaphore, i64::from(SEM_BARRIER) + id % 8);
+    }
+    out
+}
+
+/// Step 8: tokens, in the order of core 0, then of the others.
+fn number_tokens(p: &Program, cores: &[LinkedCore], diags: &mut Vec<Diagnostic>) -> Vec<Token> {
+    let _ = cores;
+    let name_of = |c: usize, l: MemLocId| -> String {
+        let m = &p.modules[c];
+        let t = m.memlocs[l].remote_local_target.as_ref();
+        t.map_or_else(|| m.memlocs[l].name.to_string(), |t| t.name.to_string())
+    };
+    let mut out: Vec<Token> = Vec::new();
+    let mut by_name: FxHashMap<String, usize> = FxHashMap::default();
+    for (c, m) in p.modules.iter().enumerate() {
+        let mut last = None;
+        for i in in_order(m, Opcode::TensorCompletion) {
+            let Some(a) = m.insts[i].ins.first().and_then(Operand::as_ap) else { continue };
+            let name = name_of(c, a.loc);
+            let id = *by_name.entry(name.clone()).or_insert_with(|| {
+                out.push(Token { location: name.as_str().into(), writers: Vec::new(), members: Vec::new() });
+                out.len() - 1
+            });
+            if last.is_some_and(|l| id < l) {
+                diags.push(
+                    Diagnostic::new(
+                        codes::N0012,
+                        format!("token {id}: core {c} is at `{name}` in another order than core 0"),
+                    )
+                    .inst(p, m, i),
+                );
+            }
+            last = Some(id);
+            out[id].members.push(InstRef { core: CoreId(c as u32), inst: i });
+        }
+    }
+    for (c, m) in p.modules.iter().enumerate() {
+        for (_, _, i) in m.walk() {
+            let inst = &m.insts[i];
+            if inst.opcode == Opcode::CoreBarrier {
+                continue;
+            }
+            for a in inst.outs.iter().filter_map(Operand::as_ap) {
+                if let Some(&t) = by_name.get(&name_of(c, a.loc)) {
+                    let w = &mut out[t].writers;
+                    if !w.contains(&(c as u32)) {
+                        w.push(c as u32);
+                    }
+                }
+            }
+        }
+    }
+    for t in &mut out {
+        t.writers.sort_unstable();
+        for w in &t.writers {
+            if !t.members.iter().any(|m| m.core.0 == *w) {
+                diags.push(Diagnostic::new(
+                    codes::N0012,
+                    format!("core {w} writes `{}` but has no token for it", t.location),
+                ));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,176 @@
+//! Remote targets to addresses: `vnc_remote_addr_map` and shared DRAM.
+//!
+//! Source: the specification, file 08 §4; the lookup in the owner's module and the failure policy are our choice.
+
+use rustc_hash::FxHashMap;
+use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::entity::EntityRef as _;
+use tandem_bir::{AddressSpace, CoreId, MemLocId, MemoryType, Module, Operand, Program};
+
+/// Gives every alias the placement of its owner. Running it twice changes nothing.
+///
+/// # Errors
+/// N0003 to N0007 and N0021; every finding is reported.
+pub fn remote_addr_map(p: &mut Program, diags: &mut Vec<Diagnostic>) {
+    let mut copies = Vec::new();
+    for (c, m) in p.modules.iter().enumerate() {
+        let used = used_locations(m);
+        for (l, loc) in m.memlocs.iter() {
+            let Some(t) = &loc.remote_local_target else { continue };
+            let site = || Site { core: m.core, path: loc.name.to_string(), ..Site::default() };
+            let Some((oc, ol)) = find_owner(p, m, l, t.core, &t.name) else {
+                if used[l.index()] {
+                    diags.push(
+                        Diagnostic::new(
+                            codes::N0003,
+                            format!(
+                                "`{}` stands for `{}` of core {}, which does not exist",
+                                loc.name, t.name, t.core
+                            ),
+                        )
+                        .site(site())
+                        .note("assertion 1514: remote_mloc != nullptr"),
+                    );
+                }
+                continue;
+            };
+            if (oc, ol) == (c, l) {
+                continue;
+            }
+            let owner = &p.modules[oc].memlocs[ol];
+            if !used[l.index()] {
+                continue;
+            }
+            if owner.is_remote()
+                && !(owner.remote_local_target.as_ref().is_some_and(|t| t.core.index() == oc))
+            {
+                diags.push(
+                    Diagnostic::new(
+                        codes::N0004,
+                        format!("remote target of `{}` is itself remote", loc.name),
+                    )
+                    .site(site()),
+                );
+                continue;
+            }
+            if owner.mem == MemoryType::Psum {
+                diags.push(
+                    Diagnostic::new(codes::N0006, format!("`{}` is a remote alias in PSUM", loc.name))
+                        .site(site()),
+                );
+                continue;
+            }
+            if !owner.allocated {
+                diags.push(
+                    Diagnostic::new(
+                        codes::N0005,
+                        format!("remote target `{}` on core {} is not allocated", t.name, t.core),
+                    )
+                    .site(site()),
+                );
+                continue;
+            }
+            let shared = p.modules[oc].set_of(ol).addr_space == AddressSpace::Shared;
+            let same =
+                loc.addr == owner.addr && loc.bank == owner.bank && loc.base == owner.base && loc.allocated;
+            if owner.mem == MemoryType::Dram && shared && !same {
+                diags.push(
+                    Diagnostic::new(codes::N0019, format!("shared location `{}` resolved late", loc.name))
+                        .site(site()),
+                );
+            }
+            copies.push((c, l, owner.mem, owner.addr, owner.bank, owner.base, owner.allocated));
+        }
+    }
+    for (c, l, mem, addr, bank, base, allocated) in copies {
+        let loc = &mut p.modules[c].memlocs[l];
+        loc.mem = mem;
+        loc.addr = addr;
+        loc.bank = bank;
+        loc.base = base;
+        loc.allocated = allocated;
+    }
+}
+
+/// The owner's location: same function first, then any function of the owner.
+pub fn find_owner(
+    p: &Program,
+    m: &Module,
+    l: MemLocId,
+    core: CoreId,
+    name: &str,
+) -> Option<(usize, MemLocId)> {
+    let oc = core.index();
+    let om = p.modules.get(oc)?;
+    let set = m.memlocs.get(l)?.set;
+    let func = m
+        .all_functions()
+        .find(|f| m.funcs[*f].storages.iter().any(|s| matches!(s, tandem_bir::Storage::Set(x) if *x == set)));
+    let same = func.and_then(|f| om.find_function(&m.funcs[f].name)).and_then(|f| om.find_location(f, name));
+    same.or_else(|| om.all_functions().find_map(|f| om.find_location(f, name))).map(|l| (oc, l))
+}
+
+/// Which locations an instruction of the module names.
+pub fn used_locations(m: &Module) -> Vec<bool> {
+    let mut used = vec![false; m.memlocs.len()];
+    for (_, _, i) in m.walk() {
+        let i = &m.insts[i];
+        for a in i.ins.iter().chain(&i.outs).chain(i.indirection_ins()).filter_map(Operand::as_ap) {
+            if let Some(u) = used.get_mut(a.loc.index()) {
+                *u = true;
+            }
+        }
+    }
+    used
+}
+
+/// Names unique per core, addresses known, shared DRAM equal on all cores.
+pub fn check_locations(p: &Program, diags: &mut Vec<Diagnostic>) {
+    let mut shared: FxHashMap<&str, (usize, u64)> = FxHashMap::default();
+    for (c, m) in p.modules.iter().enumerate() {
+        let mut seen: FxHashMap<&str, MemLocId> = FxHashMap::default();
+        let used = used_locations(m);
+        for (l, loc) in m.memlocs.iter() {
+            if !used[l.index()] {
+                continue;
+            }
+            let site = || Site { core: m.core, path: loc.name.to_string(), ..Site::default() };
+            if seen.insert(loc.name.as_str(), l).is_some() {
+                diags.push(
+                    Diagnostic::new(codes::N0002, format!("two locations are named `{}`", loc.name))
+                        .site(site()),
+                );
+            }
+            let set = m.set_of(l);
+            let border = set.kind.is_input() || set.kind.is_output() || set.file.is_some();
+            if !loc.allocated && !(border && loc.mem == MemoryType::Dram) {
+                diags.push(
+                    Diagnostic::new(codes::N0007, format!("location `{}` has no address", loc.name))
+                        .site(site()),
+                );
+            }
+            if loc.mem == MemoryType::Dram
+                && set.addr_space == AddressSpace::Shared
+                && !loc.is_remote()
+                && loc.allocated
+            {
+                match shared.get(loc.name.as_str()) {
+                    Some(&(other, addr)) if addr != loc.addr && !border => diags.push(
+                        Diagnostic::new(
+                            codes::N0021,
+                            format!(
+                                "shared `{}` is at {:#x} here, at {addr:#x} on core {other}",
+                                loc.name, loc.addr
+                            ),
+                        )
+                        .site(site()),
+                    ),
+                    Some(_) => {}
+                    None => {
+                        shared.insert(loc.name.as_str(), (c, loc.addr));
+                    }
+                }
+            }
+        }
+    }
+}
