@@ -7,10 +7,15 @@ use crate::out::{self, Console};
 use serde_json::json;
 use std::path::Path;
 use tandem_bir::diag::codes::{Class, Code};
-use tandem_bir::diag::exit_code;
+use tandem_bir::diag::{Diagnostic, codes, exit_code};
 
 pub(super) fn run(a: &ExplainArgs, console: Console) -> u8 {
-    if let Some(code) = Code::from_id(&a.what) {
+    if is_code(&a.what) {
+        let Some(code) = Code::from_id(&a.what) else {
+            let d = [Diagnostic::new(codes::U0001, format!("there is no code {}", a.what))];
+            console.diagnostics(&d);
+            return exit_code(&d);
+        };
         page(code, a.format);
         return 0;
     }
@@ -36,6 +41,12 @@ pub(super) fn run(a: &ExplainArgs, console: Console) -> u8 {
         }
     }
     exit_code(&staged.diags)
+}
+
+/// A capital letter and four digits that is no file here.
+fn is_code(what: &str) -> bool {
+    let b = what.as_bytes();
+    b.len() == 5 && b[0].is_ascii_uppercase() && b[1..].iter().all(u8::is_ascii_digit) && !Path::new(what).exists()
 }
 
 fn page(code: Code, format: Format) {
