@@ -1,0 +1,2 @@
+; A summary of a two-core kernel.
+; run: info %e/rmsnorm_2core.klr
