@@ -255,6 +255,9 @@ pub struct RunArgs {
     /// Print executed instructions per core and type.
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub stats: Option<Format>,
+    /// Do not look for data races.
+    #[arg(long)]
+    pub no_race_check: bool,
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,

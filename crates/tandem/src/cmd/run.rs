@@ -100,6 +100,7 @@ fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
             Profile::Hw => NumericProfile::hw(),
             Profile::Birsim => NumericProfile::birsim(),
         },
+        race_check: !a.no_race_check,
         ..RunOptions::default()
     };
     if let Some(n) = a.compile.ranks {
