@@ -13,6 +13,7 @@ use crate::race::Race;
 use crate::state::{CoreState, RegValue};
 use crate::sync::{Counters, Sync};
 use crate::tensor::{Tensor, byte_len, describe};
+use crate::undef::Undef;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use tandem_bir::diag::{Diagnostic, codes};
@@ -136,8 +137,13 @@ impl Simulator {
             };
             Race::new(cores.len(), per_core, &insts, pitches, sync.tokens.len())
         });
+        let undef = opts.undefined_check.then(|| {
+            let insts: Vec<usize> = cores.iter().map(|c| c.module.insts.len()).collect();
+            Undef::new(&mem, &insts)
+        });
         let mut machine = Machine::new(program, opts, arch, style, mem, cores, sync);
         machine.race = race;
+        machine.undef = undef;
         let mut ready = Ready { machine, names, lnc, lncs };
         ready.load_constants()?;
         Ok(ready)
@@ -299,6 +305,9 @@ impl Ready<'_> {
             return Err(format!("{} bytes do not fit the {} of the location", bytes.len(), v.num_bytes()));
         }
         self.machine.mem.scatter(&v, bytes);
+        if let Some(u) = &mut self.machine.undef {
+            u.define(&v);
+        }
         Ok(())
     }
 
@@ -352,8 +361,9 @@ impl Ready<'_> {
         let wait_for = (stop == StopReason::Deadlock).then(|| self.machine.deadlock());
         let mut outputs = Vec::new();
         for r in 0..self.lncs {
-            for p in &self.machine.program.signature.outputs {
-                outputs.extend(self.output(r, p));
+            let program = self.machine.program;
+            for p in &program.signature.outputs {
+                outputs.extend(self.output(r, p, stop == StopReason::Finished));
             }
         }
         let m = self.machine;
@@ -366,7 +376,7 @@ impl Ready<'_> {
         Outcome { stop, outputs, stats, prints, diagnostics: m.diagnostics, wait_for }
     }
 
-    fn output(&self, r: usize, p: &Port) -> Option<Tensor> {
+    fn output(&mut self, r: usize, p: &Port, finished: bool) -> Option<Tensor> {
         let first = p.core.map_or(0, CoreId::index);
         let order = std::iter::once(first).chain(0..self.lnc);
         let (c, l) = order.filter(|c| *c < self.lnc).find_map(|c| {
@@ -375,6 +385,15 @@ impl Ready<'_> {
         let mut bytes = Vec::new();
         let v = self.whole(c, l).ok()??;
         self.machine.mem.gather(&v, &mut bytes);
+        if finished && let Some(marks) = self.machine.undef.as_ref().and_then(|u| u.gather(&v)) {
+            let n = marks.iter().filter(|m| **m != 0).count();
+            let first = marks.iter().position(|m| *m != 0).unwrap_or(0);
+            let text = format!("output `{}` has {n} bytes that nothing has written", p.name);
+            let loc = &self.machine.cores[c].module.memlocs[l];
+            let d = Diagnostic::new(codes::S0021, text)
+                .site(at_loc(self.machine.cores[c].module, loc).label(format!("the first is byte {first}")));
+            self.machine.diagnostics.push(d);
+        }
         let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };
         Some(Tensor { name, dtype: p.dtype, shape: p.shape.clone(), bytes })
     }

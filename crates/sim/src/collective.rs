@@ -25,6 +25,8 @@ pub struct Payload {
     pub row_elems: usize,
     /// Bytes.
     pub bytes: Vec<u8>,
+    /// Marks of undefined bytes, when there are any.
+    pub marks: Option<Vec<u8>>,
 }
 
 /// Shape of a member's output.
@@ -77,6 +79,22 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Computes with its inputs; otherwise it moves them.
+    pub fn folds(&self) -> bool {
+        match self.kind {
+            CollectiveKind::SendRecvCce
+            | CollectiveKind::AllReduce
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::PermuteReduce
+            | CollectiveKind::PermuteReduceImplicit => true,
+            CollectiveKind::SendRecv
+            | CollectiveKind::AllGather
+            | CollectiveKind::AllToAll
+            | CollectiveKind::AllToAllV
+            | CollectiveKind::Permute
+            | CollectiveKind::PermuteImplicit => false,
+        }
+    }
     /// The own output is written (the target of a permutation that nobody sends to keeps its value).
     pub fn writes(&self) -> bool {
         match self.kind {
@@ -444,7 +462,7 @@ fn chunk(p: &Payload, j: usize, n: usize, along_rows: bool) -> Result<Payload, (
         let part = row_elems * size;
         p.bytes.chunks_exact(row.max(1)).flat_map(|r| r[j * part..(j + 1) * part].iter().copied()).collect()
     };
-    Ok(Payload { dtype: p.dtype, rows, row_elems, bytes })
+    Ok(Payload { dtype: p.dtype, rows, row_elems, bytes, marks: None })
 }
 
 /// Joins along the rows or inside each row.
@@ -463,7 +481,7 @@ fn concat(list: &[&Payload], along_rows: bool) -> Result<Payload, (Code, String)
     let mut bytes = Vec::new();
     if along_rows {
         list.iter().for_each(|p| bytes.extend_from_slice(&p.bytes));
-        return Ok(Payload { dtype: first.dtype, rows, row_elems: first.row_elems, bytes });
+        return Ok(Payload { dtype: first.dtype, rows, row_elems: first.row_elems, bytes, marks: None });
     }
     for r in 0..first.rows {
         for p in list {
@@ -471,7 +489,7 @@ fn concat(list: &[&Payload], along_rows: bool) -> Result<Payload, (Code, String)
             bytes.extend_from_slice(&p.bytes[r * row..(r + 1) * row]);
         }
     }
-    Ok(Payload { dtype: first.dtype, rows: first.rows, row_elems, bytes })
+    Ok(Payload { dtype: first.dtype, rows: first.rows, row_elems, bytes, marks: None })
 }
 
 #[cfg(test)]
@@ -480,7 +498,7 @@ mod tests {
 
     fn f32s(rows: usize, v: &[f32]) -> Payload {
         let bytes = v.iter().flat_map(|x| x.to_le_bytes()).collect();
-        Payload { dtype: Dtype::Float32, rows, row_elems: v.len() / rows, bytes }
+        Payload { dtype: Dtype::Float32, rows, row_elems: v.len() / rows, bytes, marks: None }
     }
     fn run(
         kind: CollectiveKind,

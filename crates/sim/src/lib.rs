@@ -51,6 +51,7 @@ mod scalar;
 pub mod state;
 mod sync;
 pub mod tensor;
+mod undef;
 
 pub use build::{Ready, Simulator};
 pub use options::{Fill, Ptcom, Ranks, RunOptions, Schedule};

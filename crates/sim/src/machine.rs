@@ -16,6 +16,7 @@ use crate::race::{Race, Role};
 use crate::random::SplitMix64;
 use crate::state::{CoreState, Fault, Note};
 use crate::sync::{Counters, Sync};
+use crate::undef::{Treatment, Undef, partial, treatment};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -143,6 +144,7 @@ pub(crate) struct Machine<'p> {
     pub(crate) idle_steps: u64,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) race: Option<Race>,
+    pub(crate) undef: Option<Undef>,
     notes: Vec<Note>,
     noted: FxHashSet<(usize, InstId, &'static str)>,
     rng: SplitMix64,
@@ -174,6 +176,7 @@ impl<'p> Machine<'p> {
             idle_steps: 0,
             diagnostics: Vec::new(),
             race: None,
+            undef: None,
             notes: Vec::new(),
             noted: FxHashSet::default(),
             rng: SplitMix64(seed),
@@ -358,6 +361,19 @@ impl<'p> Machine<'p> {
                 self.touch(c, id, thread, ALL_LISTS);
                 let core = &mut self.cores[c];
                 let d = &core.code.decoded[id.index()];
+                let used = self.undef.as_ref().and_then(|u| u.first_of(&self.mem, d, &d.ins));
+                if let Some(at) = used {
+                    self.undefined_use(c, id, at);
+                }
+                let core = &mut self.cores[c];
+                let d = &core.code.decoded[id.index()];
+                if let Some(u) = &mut self.undef {
+                    d.outs.iter().for_each(|a| {
+                        if let Arg::View(v) = a {
+                            u.define(v);
+                        }
+                    });
+                }
                 crate::scalar::run(&mut self.mem, &mut core.st, core.module, d, inst).map_err(stop)?;
                 self.complete(c, i, true);
             }
@@ -423,8 +439,143 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Runs an instruction's computation.
+    /// Runs an instruction's computation, and what it does to undefined bytes.
     fn compute(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let Some(u) = &self.undef else { return self.execute(c, id) };
+        if u.known_clean(c, id.index()) {
+            return self.execute(c, id);
+        }
+        let core = &self.cores[c];
+        let d = &core.code.decoded[id.index()];
+        let inst = &core.module.insts[id];
+        let how = treatment(inst);
+        let mut used = u.first_of(&self.mem, d, &d.indirect);
+        let mut carried = false;
+        match how {
+            Treatment::Ignores => {}
+            Treatment::Uses => used = used.or_else(|| u.first_of(&self.mem, d, &d.ins)),
+            Treatment::Moves => {
+                carried = u.first_of(&self.mem, d, &d.ins).is_some()
+                    || (partial(d) && u.first_of(&self.mem, d, &d.outs).is_some());
+            }
+        }
+        if let Some(at) = used {
+            self.undefined_use(c, id, at);
+        }
+        if carried {
+            return self.carry(c, id);
+        }
+        let fixed = self.cores[c].code.recipes[id.index()].is_empty();
+        self.execute(c, id)?;
+        let Some(u) = &mut self.undef else { return Ok(()) };
+        let d = &self.cores[c].code.decoded[id.index()];
+        if !partial(d) {
+            for a in &d.outs {
+                if let Arg::View(v) = a {
+                    u.define(v);
+                }
+            }
+        } else {
+            for a in &d.outs {
+                match a {
+                    Arg::View(v) => u.define(v),
+                    Arg::Indexed(x) => rows(&self.mem, d, x).iter().for_each(|v| u.define(v)),
+                    Arg::Imm(_) | Arg::Reg(_) => {}
+                }
+            }
+        }
+        if fixed && used.is_none() {
+            u.set_clean(c, id.index());
+        }
+        Ok(())
+    }
+
+    /// Runs a mover whose operands have undefined bytes: twice with different patterns in them, to see where they go.
+    fn carry(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let d = &self.cores[c].code.decoded[id.index()];
+        let list = |args: &[Arg]| -> Vec<View> {
+            let mut out = Vec::new();
+            for a in args {
+                match a {
+                    Arg::View(v) => out.push(v.clone()),
+                    Arg::Indexed(x) => out.extend(rows(&self.mem, d, x)),
+                    Arg::Imm(_) | Arg::Reg(_) => {}
+                }
+            }
+            out
+        };
+        let (ins, outs) = (list(&d.ins), list(&d.outs));
+        let mut painted = ins.clone();
+        painted.extend(outs.iter().cloned());
+        let save = |mem: &Memory, views: &[View]| -> Vec<Vec<u8>> {
+            views
+                .iter()
+                .map(|v| {
+                    let mut b = Vec::new();
+                    mem.gather(v, &mut b);
+                    b
+                })
+                .collect()
+        };
+        let before = save(&self.mem, &painted);
+        let engines = self.cores[c].st.engines.clone();
+        let mut results = Vec::new();
+        for pattern in [0x55, 0xaa] {
+            if let Some(u) = &self.undef {
+                u.paint(&mut self.mem, &painted, pattern);
+            }
+            self.execute(c, id)?;
+            results.push(save(&self.mem, &outs));
+            painted.iter().zip(&before).rev().for_each(|(v, b)| self.mem.scatter(v, b));
+            self.cores[c].st.engines = engines.clone();
+        }
+        self.execute(c, id)?;
+        if let Some(u) = &mut self.undef {
+            for ((v, a), b) in outs.iter().zip(&results[0]).zip(&results[1]) {
+                let marks: Vec<u8> = a.iter().zip(b).map(|(x, y)| x ^ y).collect();
+                u.scatter(v, &marks);
+            }
+        }
+        Ok(())
+    }
+
+    /// A finding: undefined bytes reach an instruction that uses them.
+    pub(crate) fn undefined_use(&mut self, c: usize, id: InstId, at: usize) {
+        let core = &self.cores[c];
+        let inst = &core.module.insts[id];
+        if inst.get_bool(Attr::CanReadUninit) || !self.noted.insert((c, id, "S0021")) {
+            return;
+        }
+        let d = &core.code.decoded[id.index()];
+        let mut name = "memory";
+        let mut place = format!("byte {at}");
+        for (args, ops) in [(&d.ins[..], &inst.ins[..]), (&d.indirect[..], inst.indirection_ins())] {
+            for (a, o) in args.iter().zip(ops) {
+                let (Arg::View(v), Some(ap)) = (a, o.as_ap()) else { continue };
+                let inside = v.byte_range().is_some_and(|(lo, hi)| (lo..hi).contains(&(at as i128)));
+                let p = core.places[ap.loc.index()];
+                if inside && let Some(p) = p.filter(|p| p.buf == v.buf) {
+                    name = core.module.memlocs[ap.loc].name.as_str();
+                    place = match p.pitch {
+                        Some(pitch) => format!(
+                            "byte {} of partition {}",
+                            (at % pitch).saturating_sub(p.base % pitch),
+                            (at / pitch).saturating_sub(p.base / pitch)
+                        ),
+                        None => format!("byte {}", at.saturating_sub(p.base)),
+                    };
+                }
+            }
+        }
+        let text = format!("`{}` uses bytes of `{name}` that nothing has written", inst.name);
+        let d = Diagnostic::new(codes::S0021, text)
+            .site(self.site(c, id).label(format!("the first is {place}")))
+            .note("what an instruction computes from them differs from run to run on the machine");
+        self.diagnostics.push(d);
+    }
+
+    /// Runs an instruction's computation.
+    fn execute(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
         let core = &mut self.cores[c];
         let d = &core.code.decoded[id.index()];
         let mut cx = ExecCx {
@@ -602,7 +753,7 @@ impl<'p> Machine<'p> {
 }
 
 /// The rows that a gather or scatter touches, those in bounds.
-fn rows(mem: &Memory, d: &Decoded, x: &Indexed) -> Vec<View> {
+pub(crate) fn rows(mem: &Memory, d: &Decoded, x: &Indexed) -> Vec<View> {
     let Some(Arg::View(index)) = d.indirect.get(x.index) else { return vec![x.view.clone()] };
     let mut out = Vec::new();
     for at in index.offsets() {

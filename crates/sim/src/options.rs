@@ -77,6 +77,8 @@ pub struct RunOptions {
     pub profile: NumericProfile,
     /// Look for data races.
     pub race_check: bool,
+    /// Look for uses of bytes that nothing has written.
+    pub undefined_check: bool,
     /// Instructions that may complete before the run is stopped as a livelock (our choice: 10⁸).
     pub step_limit: u64,
     /// Bytes of simulated memory (our choice: 8 GiB).
@@ -98,6 +100,7 @@ impl Default for RunOptions {
             fill: Fill::default(),
             profile: NumericProfile::default(),
             race_check: true,
+            undefined_check: true,
             step_limit: 100_000_000,
             memory_limit: 8 << 30,
             depth_limit: 256,
@@ -115,6 +118,7 @@ impl std::fmt::Debug for RunOptions {
             .field("ptcom", &self.ptcom)
             .field("fill", &self.fill)
             .field("race_check", &self.race_check)
+            .field("undefined_check", &self.undefined_check)
             .field("step_limit", &self.step_limit)
             .field("memory_limit", &self.memory_limit)
             .finish_non_exhaustive()

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tandem_bir::diag::codes;
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{Attr, CollectiveKind, Inst, InstId, MemLocId};
+use tandem_bir::{Attr, CollectiveKind, Dtype, Inst, InstId, MemLocId};
 
 /// A sequence of meetings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -181,6 +181,13 @@ impl Sync {
 /// Transfers that are complete: core and position in its segment.
 type Done = SmallVec<[(usize, u32); 4]>;
 
+/// The marks of an input as a tensor of bytes.
+fn shadow(p: &Payload) -> Payload {
+    let size = p.dtype.bytes() as usize;
+    let bytes = p.marks.clone().unwrap_or_else(|| vec![0; p.bytes.len()]);
+    Payload { dtype: Dtype::Uint8, rows: p.rows, row_elems: p.row_elems * size, bytes, marks: None }
+}
+
 fn shape_of(d: &Decoded, k: usize) -> Option<Shape> {
     d.out_view(k).map(Shape::of)
 }
@@ -222,8 +229,14 @@ impl Machine<'_> {
             let mut bytes = self.sync.buffers.pop().unwrap_or_default();
             self.mem.gather(v, &mut bytes);
             let s = Shape::of(v);
-            inputs.push(Payload { dtype: s.dtype, rows: s.rows, row_elems: s.row_elems, bytes });
+            let marks = self.undef.as_ref().and_then(|u| u.gather(v));
+            inputs.push(Payload { dtype: s.dtype, rows: s.rows, row_elems: s.row_elems, bytes, marks });
         }
+        if plan.folds() && inputs.iter().any(|p| p.marks.is_some()) {
+            let at = self.undef.as_ref().and_then(|u| u.first_of(&self.mem, d, &d.ins));
+            self.undefined_use(c, id, at.unwrap_or(0));
+        }
+        let core = &mut self.cores[c];
         let swap = matches!(action, Action::Swap | Action::Sb2Sb);
         let alone = swap && plan.recv.iter().all(|r| *r == plan.me) && plan.send == Some(plan.me);
         let lnc = core.topo.my_lnc;
@@ -365,6 +378,30 @@ impl Machine<'_> {
                 return Err(Machine::stop_at(id, codes::S0002, "a collective takes plain memory operands"));
             };
             let shape = Shape::of(out);
+            if let Some(u) = &mut self.undef
+                && plan.writes()
+            {
+                let marked =
+                    !plan.folds() && g.members.iter().any(|m| m.inputs.iter().any(|p| p.marks.is_some()));
+                // The marks go the way of the bytes.
+                let mut moved = None;
+                if marked {
+                    let shadows: Vec<SmallVec<[Payload; 1]>> =
+                        g.members.iter().map(|m| m.inputs.iter().map(shadow).collect()).collect();
+                    let of = |m: usize, k: usize| -> Option<&Payload> {
+                        let who = plan.members.get(m)?;
+                        let at = g.members.iter().position(|x| x.core == *who as usize || alone)?;
+                        shadows[at].get(k)
+                    };
+                    let bytewise =
+                        Shape { dtype: Dtype::Uint8, row_elems: shape.row_elems * out.elem_size(), ..shape };
+                    moved = result(plan, k, bytewise, &of, &self.opts.profile).ok().flatten();
+                }
+                match moved {
+                    Some(marks) if marks.len() == out.num_bytes() => u.scatter(out, &marks),
+                    _ => u.define(out),
+                }
+            }
             // The plain swap moves bytes without a copy in between.
             if plan.kind == CollectiveKind::SendRecv
                 && let Some(p) = plan.recv.first().and_then(|r| input(*r, k))

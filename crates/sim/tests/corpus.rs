@@ -61,6 +61,12 @@ fn run(p: &Program, schedule: Schedule, odd: bool) -> Outcome {
     r.set_inputs(&inputs).unwrap_or_else(|e| panic!("{}: {}", p.name, show(&e)));
     let o = r.run();
     assert_eq!(o.stop, StopReason::Finished, "{} {schedule:?}: {}", p.name, show(&o.diagnostics));
+    assert!(
+        !o.diagnostics.iter().any(Diagnostic::is_error),
+        "{} {schedule:?}: {}",
+        p.name,
+        show(&o.diagnostics)
+    );
     o
 }
 

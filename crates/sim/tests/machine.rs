@@ -392,8 +392,10 @@ fn kept_collectives_run_by_the_model() {
     let at = |b: i32| format!("@{}{ALL16}", if b == 0 { "a" } else { "b" });
     let core = |me: i32, cc: &str, tile: &str, off: i32| {
         let fill = put("a", 100 * (me + 1)) + &put("b", 0);
-        block(&(fill + cc + &take(tile, off)))
+        block(&(fill + cc + &take(tile, off) + &clear(8 + off, 12 + off)))
     };
+    // Only the first column has been written, and may be computed with.
+    let column = |b| at(b).replace("[1,4]", "[1,1]");
     let groups = "replica_groups = [[0, 1]]";
     for level in ["bir", "lowered"] {
         // Permute 0 -> 1: core 0 keeps its b, core 1 gets core 0's a.
@@ -404,18 +406,17 @@ fn kept_collectives_run_by_the_model() {
         let cc = edges(collective("PermuteImplicit", groups, &at(1), &at(0)));
         let p = two(level, &core(0, &cc, "b", 0), &core(1, &cc, "b", 4));
         assert_eq!(y(&p)[..8], [200, 201, 202, 203, 100, 101, 102, 103]);
-        let cc = edges(collective("AllReduce", &format!("{groups}, op = max"), &at(1), &at(0)));
-        // Only the first column is defined as a number; fill bytes are -1 in int32, which max keeps.
+        let cc = edges(collective("AllReduce", &format!("{groups}, op = max"), &column(1), &column(0)));
         let p = two(level, &core(0, &cc, "b", 0), &core(1, &cc, "b", 4));
         assert_eq!(y(&p)[..8], [200, 201, 202, 203, 200, 201, 202, 203]);
     }
-    let a = collective("AllReduce", &format!("{groups}, op = max"), &at(1), &at(0));
-    let b = collective("AllReduce", &format!("{groups}, op = add"), &at(1), &at(0));
+    let a = collective("AllReduce", &format!("{groups}, op = max"), &column(1), &column(0));
+    let b = collective("AllReduce", &format!("{groups}, op = add"), &column(1), &column(0));
     let p = two("bir", &core(0, &a, "b", 0), &core(1, &b, "b", 4));
     let (code, text) = finding(&p, StopReason::Fault);
     assert_eq!(code, "S0014");
     assert!(text.contains("operators max and add"), "{text}");
-    let a = collective("AllReduce", "replica_groups = [[0, 7]], op = max", &at(1), &at(0));
+    let a = collective("AllReduce", "replica_groups = [[0, 7]], op = max", &column(1), &column(0));
     assert_eq!(
         finding(&two("bir", &core(0, &a, "b", 0), &core(1, &a, "b", 4)), StopReason::Fault).0,
         "S0017"

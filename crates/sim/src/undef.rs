@@ -1,0 +1,163 @@
+//! Undefined bytes (decision D32): which bytes of memory nothing has written, and where they are used.
+//!
+//! Every byte of memory has a mark. Copies, transfers, swaps, transposes, gathers and selects carry marks along; any other
+//! instruction that reads a marked byte is a finding (S0021) at that instruction, and its outputs count as defined, so that one
+//! cause gives one finding. Index operands are uses, and so are scalar loads into registers. An output of the kernel with
+//! marked bytes is a finding. `can_read_uninit` on an instruction lifts its own.
+//!
+//! How marks travel through a mover without a second implementation of every mover: the instruction is run with the marked
+//! bytes of its operands set to one pattern, then to another, then as they were. Result bytes that differ between the first two
+//! runs depend on marked bytes. (A byte that ignores its marked source, such as one that a select discards, stays defined.)
+//! This happens only where marks are met, which clean programs do not do.
+//!
+//! Definedness only grows until a mark is carried onto a defined byte, so an instruction with fixed operands that was
+//! found clean is not looked at again before that happens ([`Undef::generation`]).
+//!
+//! **May miss**: uses on paths not taken; marks that meet in a conversion that saturates both patterns to one value;
+//! accumulation onto PSUM bytes never written. **Never reports falsely** in the sense of the definition above.
+
+use crate::exec::{Arg, Decoded};
+use crate::memory::{BufId, Memory, View};
+use tandem_bir::{AluOp, Attr, CopyMode, Inst, Opcode};
+
+/// Marks of all buffers: 1 = nothing wrote this byte.
+#[derive(Debug)]
+pub(crate) struct Undef {
+    marks: Memory,
+    /// Grows when a defined byte becomes undefined.
+    pub(crate) generation: u32,
+    /// Per core and instruction: the generation in which its operands were found clean, plus one.
+    clean: Vec<Vec<u32>>,
+}
+
+/// How an instruction treats marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// Carries its data inputs.
+    Moves,
+    /// Uses its inputs.
+    Uses,
+    /// Reads nothing that counts.
+    Ignores,
+}
+
+/// Treatment of an instruction.
+pub(crate) fn treatment(i: &Inst) -> Treatment {
+    match i.opcode {
+        Opcode::DmaCopy => {
+            let mode: CopyMode = i.get_enum(Attr::Mode).unwrap_or(CopyMode::Copy);
+            let op: AluOp = i.get_enum(Attr::CceOp).unwrap_or(AluOp::Bypass);
+            match mode {
+                CopyMode::Cce => Treatment::Uses,
+                CopyMode::Copy | CopyMode::Transpose | CopyMode::Replicate | CopyMode::Dynamic => {
+                    if op == AluOp::Bypass { Treatment::Moves } else { Treatment::Uses }
+                }
+            }
+        }
+        Opcode::Matmult if i.get_bool(Attr::IsTranspose) => Treatment::Moves,
+        Opcode::GenericCopy
+        | Opcode::AbstractCopy
+        | Opcode::TensorCopy
+        | Opcode::TensorCopyDynamicSrc
+        | Opcode::TensorCopyDynamicDst
+        | Opcode::Load
+        | Opcode::Save
+        | Opcode::StreamShuffle
+        | Opcode::StreamTranspose
+        | Opcode::IndirectCopy
+        | Opcode::Gather
+        | Opcode::GenericIndirectLoad
+        | Opcode::IndirectLoad
+        | Opcode::IndirectSave
+        | Opcode::Select
+        | Opcode::CopyPredicated
+        | Opcode::TensorScalarAffineSelect
+        | Opcode::RangeSelect => Treatment::Moves,
+        Opcode::DevicePrint | Opcode::Memset | Opcode::Iota => Treatment::Ignores,
+        _ => Treatment::Uses,
+    }
+}
+
+/// The instruction may leave bytes of its outputs as they were.
+pub(crate) fn partial(d: &Decoded) -> bool {
+    d.outs.iter().any(|a| matches!(a, Arg::Indexed(_)))
+        || matches!(d.opcode, Opcode::StreamShuffle | Opcode::CopyPredicated | Opcode::IndirectCopy)
+}
+
+impl Undef {
+    /// Everything undefined.
+    pub(crate) fn new(mem: &Memory, insts: &[usize]) -> Undef {
+        let mut marks = Memory::new();
+        for b in 0..mem.len() {
+            marks.add(mem.bytes(BufId(b as u32)).len(), 1);
+        }
+        Undef { marks, generation: 0, clean: insts.iter().map(|n| vec![0; *n]).collect() }
+    }
+    /// The instruction's operands were clean and nothing has become undefined since.
+    pub(crate) fn known_clean(&self, core: usize, inst: usize) -> bool {
+        self.clean[core][inst] == self.generation + 1
+    }
+    pub(crate) fn set_clean(&mut self, core: usize, inst: usize) {
+        self.clean[core][inst] = self.generation + 1;
+    }
+    /// First marked byte of a view.
+    pub(crate) fn first(&self, v: &View) -> Option<usize> {
+        let m = self.marks.bytes(v.buf);
+        let mut hit = None;
+        v.for_each_run(|at, len| {
+            if hit.is_none() && m[at..at + len].iter().fold(0, |a, b| a | b) != 0 {
+                hit = m[at..at + len].iter().position(|b| *b != 0).map(|k| at + k);
+            }
+        });
+        hit
+    }
+    /// First marked byte of any operand.
+    pub(crate) fn first_of(&self, mem: &Memory, d: &Decoded, args: &[Arg]) -> Option<usize> {
+        args.iter().find_map(|a| match a {
+            Arg::View(v) => self.first(v),
+            Arg::Indexed(x) => crate::machine::rows(mem, d, x).iter().find_map(|v| self.first(v)),
+            Arg::Imm(_) | Arg::Reg(_) => None,
+        })
+    }
+    /// All bytes of a view are defined now.
+    pub(crate) fn define(&mut self, v: &View) {
+        let m = self.marks.bytes_mut(v.buf);
+        v.for_each_run(|at, len| m[at..at + len].fill(0));
+    }
+    /// Marks of a view, packed in walk order; `None` when it has none.
+    pub(crate) fn gather(&self, v: &View) -> Option<Vec<u8>> {
+        self.first(v)?;
+        let mut out = Vec::new();
+        self.marks.gather(v, &mut out);
+        Some(out)
+    }
+    /// Sets the marks of a view from packed ones.
+    pub(crate) fn scatter(&mut self, v: &View, marks: &[u8]) {
+        let m = self.marks.bytes_mut(v.buf);
+        let (mut from, mut lost) = (0, false);
+        v.for_each_run(|at, len| {
+            for (to, new) in m[at..at + len].iter_mut().zip(&marks[from..]) {
+                lost |= *to == 0 && *new != 0;
+                *to = u8::from(*new != 0);
+            }
+            from += len;
+        });
+        if lost {
+            self.generation += 1;
+        }
+    }
+    /// Sets the marked bytes of views to a pattern.
+    pub(crate) fn paint(&self, mem: &mut Memory, views: &[View], pattern: u8) {
+        for v in views {
+            let m = self.marks.bytes(v.buf);
+            let b = mem.bytes_mut(v.buf);
+            v.for_each_run(|at, len| {
+                for k in at..at + len {
+                    if m[k] != 0 {
+                        b[k] = pattern;
+                    }
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Bytes that nothing has written: carried without a finding, a finding where they are used.
+
+use tandem_bir::diag::{Diagnostic, render};
+use tandem_bir::text;
+use tandem_sim::{RunOptions, Simulator, StopReason};
+
+fn show(d: &[Diagnostic]) -> String {
+    d.iter().map(|d| render::text(d, render::Style::Plain, &|_, _| None)).collect()
+}
+
+/// Runs a body on one core with tiles `a`, `b` (the first half of each row of `a` is written) and an output `y` of 32 floats;
+/// gives the findings.
+fn run(body: &str) -> Vec<Diagnostic> {
+    let src = format!(
+        "bir 1
+program \"t\" lnc 1 level bir
+output \"y\" = @y float32 [32]
+module @nc00 core 0 arch gen3 {{
+  func @main {{
+    set @y_set = ExternalOutput Tensor Local float32 [32] {{ loc @y = DRAM [128] addr 0 }}
+    set @a_set = Internal NeuronSBTensor Local float32 [4 x 8] {{ loc @a = SB [4, 32] addr 0 allocated }}
+    set @b_set = Internal NeuronSBTensor Local float32 [4 x 8] {{ loc @b = SB [4, 32] addr 32 allocated }}
+    block b0 {{
+      m = Memset DVE @a[[8,4] [1,4]] float32 {{mode = Const, constant = 1065353216}}
+      {body}
+    }}
+  }}
+}}
+"
+    );
+    let p = text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)));
+    let o = Simulator::new(&p, RunOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e))).run();
+    assert_eq!(o.stop, StopReason::Finished, "{}", show(&o.diagnostics));
+    o.diagnostics
+}
+
+const COPY: &str = "c = TensorCopy DVE @b[[8,4] [1,8]] float32 <- @a[[8,4] [1,8]] float32\n";
+const ZERO_Y: &str = "z = Memset DVE @y[[1,32]] float32 {mode = Const, constant = 0}\n";
+
+#[test]
+fn carried_and_unused_bytes_are_no_finding() {
+    assert!(run(&(COPY.to_owned() + ZERO_Y)).is_empty());
+    // The written half is used after the copy, also through a conversion of type.
+    let half = "h = TensorScalarPtr DVE @b[[8,4] [1,4]] float32 <- @b[[8,4] [1,4]] float32, 2.0 float32 \
+                {op0 = mult, reverse0 = false, op1 = bypass, reverse1 = false}\n";
+    assert!(run(&(COPY.to_owned() + half + ZERO_Y)).is_empty());
+}
+
+#[test]
+fn a_use_after_a_copy_is_one_finding_at_the_reader() {
+    let all = "h = TensorScalarPtr DVE @b[[8,4] [1,8]] float32 <- @b[[8,4] [1,8]] float32, 2.0 float32 \
+               {op0 = mult, reverse0 = false, op1 = bypass, reverse1 = false} !loc k.py:8:2\n";
+    let d = run(&(COPY.to_owned() + all + all.replace("h =", "g =").as_str() + ZERO_Y));
+    assert_eq!(d.len(), 1, "{}", show(&d));
+    let text = show(&d);
+    assert!(text.contains("S0021") && text.contains("k.py:8:2") && text.contains("`b`"), "{text}");
+    assert!(text.contains("byte 16 of partition 0"), "{text}");
+}
+
+#[test]
+fn an_output_with_unwritten_bytes_is_a_finding() {
+    let d = run("s = DMACopy SP @y[[8,4] [1,8]] float32 <- @a[[8,4] [1,8]] float32");
+    assert_eq!(d.len(), 1, "{}", show(&d));
+    assert!(show(&d).contains("output `y` has 64 bytes"), "{}", show(&d));
+    let d = run("n = NoOp SP");
+    assert!(show(&d).contains("output `y` has 128 bytes"), "{}", show(&d));
+}
