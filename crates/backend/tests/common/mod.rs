@@ -7,6 +7,8 @@
     reason = "each test file uses its part"
 )]
 
+pub mod generate;
+
 use tandem_backend::PassOptions;
 use tandem_bir::entity::EntityRef;
 use tandem_bir::*;
@@ -336,4 +338,18 @@ pub fn verify(p: &Program) {
     if let Err(e) = tandem_bir::verify::verify(p) {
         panic!("{:?}", e.iter().map(|d| d.message.clone()).collect::<Vec<_>>());
     }
+}
+
+/// The static checks must be silent.
+pub fn clean(p: &Program, tokens_order: bool, what: &str) {
+    // the barrier check knows barriers and tokens, not the notifications of pulls
+    let notified = |m: &Module| m.insts.values().any(|i| !i.get_ints(Attr::RemoteNotification).is_empty());
+    let skip = if p.modules.iter().any(notified) { vec!["barriercheck".to_owned()] } else { vec![] };
+    let o = tandem_check::CheckOptions { tokens_order, skip, ..tandem_check::CheckOptions::default() };
+    let found = tandem_check::check(p, &o);
+    assert!(
+        found.is_empty(),
+        "{what}: {:?}",
+        found.iter().map(|d| (d.code, &d.message, &d.notes)).collect::<Vec<_>>()
+    );
 }
