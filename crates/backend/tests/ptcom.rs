@@ -319,3 +319,47 @@ fn a_program_without_exit_gets_a_warning_instead_of_a_token() {
     let outcome = b.lower(&o);
     assert!(outcome.diags.iter().any(|d| d.message == "no PTCOM block for out"));
 }
+
+#[test]
+fn e_is_ordered_by_its_token_alone() {
+    for mode in [PtcomMode::P2p, PtcomMode::Off, PtcomMode::Notify] {
+        for early in [false, true] {
+            let mut e = example_e();
+            let mut o = e.b.opts();
+            (o.ptcom, o.run_shared_allocation_before_post_sched) = (mode, early);
+            e.b.lower(&o);
+            let p2p = mode == PtcomMode::P2p;
+            let co =
+                tandem_check::CheckOptions { tokens_order: p2p, ..tandem_check::CheckOptions::default() };
+            let found = tandem_check::check(&e.b.p, &co);
+            if p2p {
+                clean(&e.b.p, true, "p2p");
+            } else {
+                assert!(!found.is_empty(), "{mode:?}");
+                for d in &found {
+                    assert!(
+                        d.message.starts_with("missing core barrier between w@nc0 and r"),
+                        "{}",
+                        d.message
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn e_with_the_reader_before_the_token_is_a_finding() {
+    let mut e = example_e();
+    let o = e.b.opts();
+    // core 1 reads in `after`, where the token comes at the end
+    let m = &mut e.b.p.modules[1];
+    let r = m.blocks.values_mut().find(|b| b.name == "left").map(|b| b.insts.remove(0)).unwrap();
+    m.blocks[e.after[1]].insts.insert(0, r);
+    e.b.lower(&o);
+    let found = tandem_check::check(&e.b.p, &tandem_check::CheckOptions::default());
+    assert!(
+        found.iter().any(|d| d.message.starts_with("missing core barrier between w@nc0 and r@nc1")),
+        "{found:?}"
+    );
+}

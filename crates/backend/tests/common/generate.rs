@@ -300,4 +300,3 @@ pub fn run(p: &Program, x: &Tensor, schedule: Schedule, ptcom: Ptcom, what: &str
     );
     out.outputs[0].bytes.clone()
 }
-
