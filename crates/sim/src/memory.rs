@@ -21,10 +21,20 @@ impl BufId {
     }
 }
 
+/// What a buffer stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufInfo {
+    /// Bytes between partitions of an on-chip buffer.
+    pub pitch: Option<usize>,
+    /// PSUM, where matmuls accumulate.
+    pub psum: bool,
+}
+
 /// All buffers of a simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     bufs: Vec<Vec<u8>>,
+    info: Vec<BufInfo>,
 }
 
 impl Memory {
@@ -36,7 +46,16 @@ impl Memory {
     pub fn add(&mut self, len: usize, fill: u8) -> BufId {
         let id = BufId(self.bufs.len() as u32);
         self.bufs.push(vec![fill; len]);
+        self.info.push(BufInfo::default());
         id
+    }
+    /// Says what a buffer stands for.
+    pub fn describe(&mut self, id: BufId, info: BufInfo) {
+        self.info[id.index()] = info;
+    }
+    /// What a buffer stands for.
+    pub fn info(&self, id: BufId) -> BufInfo {
+        self.info[id.index()]
     }
     /// Number of buffers.
     pub fn len(&self) -> usize {

@@ -37,6 +37,7 @@ pub(crate) fn run(
                 return Err(shape(i));
             }
             let x = read_index(mem, v);
+            st.engines.psum.note_read(v);
             write(st, d, x, v.elem_size() == 8)
         }
         Opcode::TensorSave => {

@@ -8,8 +8,8 @@ mod golden;
 use golden::{Bench, Place, inst, view};
 use tandem_bir::arch::ArchLevel;
 use tandem_bir::{
-    AluOp, Attr, AxisListType, CopyMode, Dtype, EngineAccumulationType as Cmd, EngineKind, Immediate, Inst,
-    MatmultPerfMode, Opcode, TscMode,
+    AluOp, Attr, AxisListType, CopyMode, Dtype, EngineAccumulationType as Cmd, EngineKind, Expr, Immediate,
+    Inst, MatmultPerfMode, Opcode, RegId, TscMode,
 };
 use tandem_sim::exec::Arg;
 use tandem_sim::numeric_profile::*;
@@ -204,17 +204,14 @@ fn silent_skip() {
 fn register_init() {
     let run = |p| {
         let mut b = Bench::new(p, ArchLevel::Gen3);
-        let src = b.put_i32(&[1, 3], &[10, 20, 30]);
-        let mut from = src.clone();
-        from.base += 4;
-        from.dims[1].num = 1;
         let dst = b.place(Place::Sbuf, Dtype::Int32, &[1, 1]);
-        let i = inst(Opcode::TensorCopyDynamicSrc, EngineKind::Dve);
-        b.run(&i, &[view(&from), Arg::Reg(0)], &[view(&dst)]).map(|()| b.get_i32(&dst)[0])
+        let base = Expr::Affine { terms: vec![(3, Expr::Reg(RegId::from_u32(0)))], c: 10 };
+        let i = inst(Opcode::Iota, EngineKind::Pool).with(Attr::Base, base);
+        b.run(&i, &[], &[view(&dst)]).map(|()| b.get_i32(&dst)[0])
     };
     assert_eq!(run(NumericProfile::hw()).unwrap_err().code.info().id, "S0004");
-    // −1: one element before the pattern's start.
-    assert_eq!(run(NumericProfile::birsim()).unwrap(), 10);
+    // −1: 10 − 3.
+    assert_eq!(run(NumericProfile::birsim()).unwrap(), 7);
 }
 
 #[test]

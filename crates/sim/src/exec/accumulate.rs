@@ -14,14 +14,9 @@ use tandem_bir::{AluOp, Dtype, EngineAccumulationType, EngineKind};
 
 /// First lane of an operand: the partition it starts at when it lies on chip, else 0.
 pub(crate) fn first_lane(cx: &ExecCx<'_>, v: &View) -> usize {
-    let len = cx.mem.bytes(v.buf).len() as u64;
-    let parts = cx.arch.partitions.max(1);
-    let pitch = len / parts;
-    if pitch != 0 && len.is_multiple_of(parts) && (pitch == cx.arch.sbuf_bytes || pitch == cx.arch.psum_bytes)
-    {
-        (v.base as u64 / pitch) as usize
-    } else {
-        0
+    match cx.mem.info(v.buf).pitch {
+        Some(pitch) if pitch > 0 => v.base / pitch,
+        Some(_) | None => 0,
     }
 }
 

@@ -2,10 +2,8 @@
 //!
 //! Source: the specification, file 09 §5.4, §6.1.
 
-use super::tile::{
-    self, attr_int, input, is_int32, output, refuse_packed, same_count, store_arith, unsupported,
-};
-use super::{Arg, Decoded, ExecCx, accumulate};
+use super::tile::{self, input, is_int32, output, refuse_packed, same_count, store_arith, unsupported};
+use super::{Decoded, ExecCx, accumulate};
 use crate::memory::View;
 use crate::num::alu::{self, AluClass, Src};
 use crate::num::convert::{self, lanes};
@@ -114,52 +112,8 @@ pub(crate) fn copy(cx: &mut ExecCx<'_>, d: &Decoded, src: &View, dst: &View) -> 
     Ok(())
 }
 
-/// TensorCopy (IT 23), GenericCopy (1), AbstractCopy (3).
+/// TensorCopy (IT 23), GenericCopy (1), AbstractCopy (3), and the dynamic forms (24, 25), whose run-time offset is
+/// already in the resolved view.
 pub(crate) fn tensor_copy(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
     copy(cx, d, input(d, 0)?, output(d, 0)?)
-}
-
-/// TensorCopyDynamicSrc/Dst (IT 24, 25). Where the pattern itself is dynamic, the machine has resolved it; otherwise the
-/// appended operand gives the offset: `scale · value` elements.
-pub(crate) fn tensor_copy_dynamic(
-    cx: &mut ExecCx<'_>,
-    d: &Decoded,
-    inst: &Inst,
-    on_src: bool,
-) -> Result<(), Fault> {
-    let (mut src, mut dst) = (input(d, 0)?.clone(), output(d, 0)?.clone());
-    let pattern = if on_src { inst.ins.first() } else { inst.outs.first() };
-    let resolved = pattern.and_then(|o| o.as_ap()).is_some_and(|ap| ap.dynamic.is_some());
-    if !resolved {
-        let index = match d.ins.get(1) {
-            Some(Arg::Reg(r)) => cx.register(*r)?,
-            Some(Arg::Imm(i)) => i.as_int().unwrap_or(0),
-            Some(Arg::View(v)) => {
-                let mut out = Vec::new();
-                convert::to_int(v.dtype, &tile::bytes_of(cx.mem, v), &mut out);
-                out.first().copied().unwrap_or(0)
-            }
-            Some(Arg::Indexed(_)) => return Err(unsupported(d, "an indexed offset operand")),
-            None => 0,
-        };
-        let scale = attr_int(cx, d, inst, Attr::Scale)?.unwrap_or(1);
-        let v = if on_src { &mut src } else { &mut dst };
-        let at = index
-            .checked_mul(scale)
-            .and_then(|e| e.checked_mul(v.elem_size() as i64))
-            .and_then(|b| (v.base as i64).checked_add(b))
-            .and_then(|b| usize::try_from(b).ok());
-        let len = cx.mem.bytes(v.buf).len();
-        match at {
-            Some(at) => v.base = at,
-            None => v.base = usize::MAX / 2,
-        }
-        if !v.fits(len) {
-            return Err(Fault::new(
-                tandem_bir::diag::codes::S0203,
-                format!("{}: offset {index} times {scale} elements leaves the memory", d.opcode),
-            ));
-        }
-    }
-    copy(cx, d, &src, &dst)
 }

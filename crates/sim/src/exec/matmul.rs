@@ -264,7 +264,7 @@ fn finish(
 fn clear_zero_region(cx: &mut ExecCx<'_>, inst: &Inst, dst: &View) {
     let Some(region) = inst.get_int(Attr::PsumZeroRegion).filter(|r| (1..=3).contains(r)) else { return };
     let bytes = (cx.arch.psum_bank_bytes << region).min(cx.arch.psum_bytes) as usize;
-    let pitch = cx.arch.psum_bytes as usize;
+    let Some(pitch) = cx.mem.info(dst.buf).pitch.filter(|p| *p > 0) else { return };
     let Some(d0) = dst.dims.first().copied() else { return };
     for p in 0..d0.num {
         let at = (dst.base as isize + d0.stride * p as isize) as usize;

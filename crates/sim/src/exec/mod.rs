@@ -324,9 +324,11 @@ pub fn exec(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> 
 
 fn run(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
     match d.opcode {
-        Opcode::GenericCopy | Opcode::AbstractCopy | Opcode::TensorCopy => elementwise::tensor_copy(cx, d),
-        Opcode::TensorCopyDynamicSrc => elementwise::tensor_copy_dynamic(cx, d, inst, true),
-        Opcode::TensorCopyDynamicDst => elementwise::tensor_copy_dynamic(cx, d, inst, false),
+        Opcode::GenericCopy
+        | Opcode::AbstractCopy
+        | Opcode::TensorCopy
+        | Opcode::TensorCopyDynamicSrc
+        | Opcode::TensorCopyDynamicDst => elementwise::tensor_copy(cx, d),
         Opcode::GenericRelu => elementwise::relu(cx, d),
         Opcode::Reciprocal => elementwise::reciprocal(cx, d),
         Opcode::TensorTensor => elementwise::tensor_tensor(cx, d, inst),
@@ -490,9 +492,8 @@ fn touches(a: &View, b: &View) -> bool {
 
 /// A read closes the PSUM bytes it touched, a write by anything but a matmul too (the automatic accumulation rule).
 fn close_groups(cx: &mut ExecCx<'_>, d: &Decoded) {
-    let psum = cx.arch.psum_bytes.saturating_mul(cx.arch.partitions) as usize;
     for v in views(&d.ins).chain(views(&d.indirect)) {
-        if cx.mem.bytes(v.buf).len() == psum {
+        if cx.mem.info(v.buf).psum {
             if cx.core.engines.psum.is_unfinished(v) {
                 cx.notes.push(Note {
                     code: codes::S0214,
@@ -506,8 +507,8 @@ fn close_groups(cx: &mut ExecCx<'_>, d: &Decoded) {
         return;
     }
     for v in views(&d.outs) {
-        if cx.mem.bytes(v.buf).len() == psum {
-            cx.core.engines.psum.note_foreign(v, psum);
+        if cx.mem.info(v.buf).psum {
+            cx.core.engines.psum.note_foreign(v, cx.mem.bytes(v.buf).len());
         }
     }
 }

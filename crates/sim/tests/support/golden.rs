@@ -17,7 +17,7 @@ use tandem_bir::{
     ApPair, Attr, AttrValue, BirEnum as _, CoreId, Dtype, EngineKind, Immediate, Inst, InstId, Opcode,
 };
 use tandem_sim::exec::{Arg, Decoded, ExecCx, exec};
-use tandem_sim::memory::{BufId, Dim, Memory, View};
+use tandem_sim::memory::{BufId, BufInfo, Dim, Memory, View};
 use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::state::{CoreState, Fault, Note};
 
@@ -51,6 +51,8 @@ impl Bench {
         let sbuf = mem.add((spec.sbuf_bytes * spec.partitions) as usize, 0);
         let psum = mem.add((spec.psum_bytes * spec.partitions) as usize, 0);
         let dram = mem.add(1 << 20, 0);
+        mem.describe(sbuf, BufInfo { pitch: Some(spec.sbuf_bytes as usize), psum: false });
+        mem.describe(psum, BufInfo { pitch: Some(spec.psum_bytes as usize), psum: true });
         Bench {
             mem,
             core: CoreState::new(CoreId(0), 0, 8),
