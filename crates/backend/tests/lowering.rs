@@ -1,5 +1,7 @@
 //! Rules of the collective lowering: the checklist of the specification, file 06 §16, and what surrounds it.
 
+#![allow(clippy::needless_range_loop, reason = "cores are indexed")]
+
 mod common;
 use common::*;
 use tandem_backend::passes::lower_local_collectives::{LowerLocalCollectives, run_single};

@@ -27,7 +27,7 @@ fn lowered(seed: u64) -> Case {
     let mut b = generate(seed);
     let mut o = b.opts();
     o.ptcom = PtcomMode::Off;
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         o.transport = tandem_backend::Transport::Dma;
     }
     assert!(prepare(&mut b.p, &o).ok());

@@ -1,5 +1,7 @@
 //! Completion tokens: worked examples (d) and (e) of the specification, file 06 §14, and the rules of §13.
 
+#![allow(clippy::needless_range_loop, reason = "cores are indexed")]
+
 mod common;
 use common::*;
 use tandem_backend::passes::insert_ptcom::*;

@@ -1,5 +1,7 @@
 //! Shared DRAM: localisation, lifetimes, placement, synchronisation, barriers before global collectives, block ends.
 
+#![allow(clippy::needless_range_loop, reason = "cores are indexed")]
+
 mod common;
 use common::*;
 use tandem_backend::passes::{

@@ -16,7 +16,7 @@ fn extents(rank: usize, n: u64) -> Vec<u64> {
     let mut rest = n;
     let mut out = Vec::new();
     for _ in 2..rank {
-        let f = if rest % 2 == 0 && rest > 2 { 2 } else { 1 };
+        let f = if rest.is_multiple_of(2) && rest > 2 { 2 } else { 1 };
         out.push(f);
         rest /= f;
     }

@@ -32,6 +32,7 @@ struct Gen {
     n: u32,
     blocks: u32,
     dtype: Dtype,
+    reg: RegId,
 }
 
 impl Gen {
@@ -90,6 +91,23 @@ impl Gen {
     }
     fn step(&mut self, in_loop: bool) {
         match self.r.below(14) {
+            0 | 1 if in_loop => {
+                // the source moves with the loop counter; the cores may count from different columns
+                let n = self.name("LocalSendRecv");
+                let (s, t) = (self.r.pick(&self.tiles), self.r.pick(&self.tiles));
+                let (d, reg, skew, fold) = (self.dtype, self.reg, self.r.below(3), self.r.chance(3));
+                self.both(|_, c| {
+                    let mut a = Gen::ap(s, d, 0, P, 1 + skew * c as u64, &[8]);
+                    let terms = vec![(2, Expr::Reg(reg))];
+                    a.dynamic = Some(Box::new(DynamicAp { terms, indirect_dim: 1, max_index: None }));
+                    let z = Gen::ap(t, d, 0, P, 14, &[8]);
+                    if fold {
+                        allreduce(&n, AluOp::Add, a, z)
+                    } else {
+                        sendrecv(&n, 1 - c as i64, 1 - c as i64, a, z)
+                    }
+                });
+            }
             0..=3 => {
                 let n = self.name("LocalSendRecv");
                 let (s, t) = self.windows(true);
@@ -236,7 +254,7 @@ pub fn generate(seed: u64) -> Build {
     b.p.signature.inputs.push(port("x", "x"));
     b.p.signature.outputs.push(port("y", "y"));
     let at = b.b.clone();
-    let mut g = Gen { b, r, at, tiles, shared, n: 0, blocks: 0, dtype };
+    let mut g = Gen { b, r, at, tiles, shared, n: 0, blocks: 0, dtype, reg };
     let rows = |c: usize, k: usize| {
         let r = (c * TILES + k) as u64 * P;
         r..r + P
