@@ -23,6 +23,9 @@
 //! * **Stops** ([`outcome::StopReason`]): the end, quiescence with something unfinished (then [`report::WaitFor`]), a fault,
 //!   the step limit, or the caller.
 //!
+//! * **Checks while it runs**: data races by exact happens-before and exact byte sets (`race`), and undefined bytes, which
+//!   travel through movers and are a finding where they are used (`undef`). Each module states what it may miss.
+//!
 //! What each instruction computes is [`exec`], on the number formats of [`num`].
 //!
 //! # Not modelled
@@ -35,6 +38,7 @@ mod code;
 pub mod collective;
 mod control;
 mod decode;
+mod effects;
 pub mod exec;
 mod machine;
 pub mod memory;

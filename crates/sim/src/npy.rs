@@ -2,7 +2,7 @@
 //!
 //! Versions 1, 2 and 3 of the format, C and Fortran order, either byte order (big-endian data is converted). numpy has no
 //! bfloat16 or fp8; what `numpy.save` writes for arrays of `ml_dtypes` is a void record of the same width (`<V2`, `<V1`),
-//! and that is what [`write`] makes. (For `float8_e5m2` numpy writes `<f1`, which it cannot load itself: accepted here,
+//! and that is what [`write()`] makes. (For `float8_e5m2` numpy writes `<f1`, which it cannot load itself: accepted here,
 //! written as `<V1`.) [`NpyArray::into_tensor`] accepts, for each element type, the plain type, a void record and an unsigned
 //! integer of the same width (bit patterns).
 //!

@@ -9,7 +9,7 @@
 //!
 //! Only locations that an operand or a port names are placed.
 
-use crate::memory::{BufInfo, BufId, Memory, View};
+use crate::memory::{BufId, BufInfo, Memory, View};
 use crate::options::{Fill, RunOptions};
 use crate::random::SplitMix64;
 use rustc_hash::FxHashMap;
@@ -264,9 +264,10 @@ pub(crate) fn place<'p>(
     for r in 0..lncs {
         for b in &bufs {
             let buf = mem.add(b.bytes as usize, 0xff);
-            let psum = b.members.first().is_some_and(|(i, _)| {
-                modules[wants[*i].core].memlocs[wants[*i].loc].mem == MemoryType::Psum
-            });
+            let psum = b
+                .members
+                .first()
+                .is_some_and(|(i, _)| modules[wants[*i].core].memlocs[wants[*i].loc].mem == MemoryType::Psum);
             mem.describe(buf, BufInfo { pitch: b.pitch, psum });
             for (i, base) in &b.members {
                 let w = &wants[*i];

@@ -115,7 +115,7 @@ impl Undef {
     pub(crate) fn first_of(&self, mem: &Memory, d: &Decoded, args: &[Arg]) -> Option<usize> {
         args.iter().find_map(|a| match a {
             Arg::View(v) => self.first(v),
-            Arg::Indexed(x) => crate::machine::rows(mem, d, x).iter().find_map(|v| self.first(v)),
+            Arg::Indexed(x) => crate::effects::rows(mem, d, x).iter().find_map(|v| self.first(v)),
             Arg::Imm(_) | Arg::Reg(_) => None,
         })
     }

@@ -1,0 +1,244 @@
+//! What running one instruction does besides its place in the order: its computation, its accesses for the race check, the marks
+//! of undefined bytes.
+
+use crate::exec::{Arg, Decoded, ExecCx, Indexed, exec};
+use crate::machine::{Machine, Stop};
+use crate::memory::{Memory, View};
+use crate::race::Role;
+use crate::undef::{Treatment, partial, treatment};
+use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::entity::EntityRef as _;
+use tandem_bir::{Attr, InstId, Operand};
+
+impl Machine<'_> {
+    /// Runs an instruction's computation, and what it does to undefined bytes.
+    pub(crate) fn compute(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let Some(u) = &self.undef else { return self.execute(c, id) };
+        if u.known_clean(c, id.index()) {
+            return self.execute(c, id);
+        }
+        let core = &self.cores[c];
+        let d = &core.code.decoded[id.index()];
+        let inst = &core.module.insts[id];
+        let how = treatment(inst);
+        let mut used = u.first_of(&self.mem, d, &d.indirect);
+        let mut carried = false;
+        match how {
+            Treatment::Ignores => {}
+            Treatment::Uses => used = used.or_else(|| u.first_of(&self.mem, d, &d.ins)),
+            Treatment::Moves => {
+                carried = u.first_of(&self.mem, d, &d.ins).is_some()
+                    || (partial(d) && u.first_of(&self.mem, d, &d.outs).is_some());
+            }
+        }
+        if let Some(at) = used {
+            self.undefined_use(c, id, at);
+        }
+        if carried {
+            return self.carry(c, id);
+        }
+        let fixed = self.cores[c].code.recipes[id.index()].is_empty();
+        self.execute(c, id)?;
+        let Some(u) = &mut self.undef else { return Ok(()) };
+        let d = &self.cores[c].code.decoded[id.index()];
+        if !partial(d) {
+            for a in &d.outs {
+                if let Arg::View(v) = a {
+                    u.define(v);
+                }
+            }
+        } else {
+            for a in &d.outs {
+                match a {
+                    Arg::View(v) => u.define(v),
+                    Arg::Indexed(x) => rows(&self.mem, d, x).iter().for_each(|v| u.define(v)),
+                    Arg::Imm(_) | Arg::Reg(_) => {}
+                }
+            }
+        }
+        if fixed && used.is_none() {
+            u.set_clean(c, id.index());
+        }
+        Ok(())
+    }
+
+    /// Runs a mover whose operands have undefined bytes: twice with different patterns in them, to see where they go.
+    fn carry(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let d = &self.cores[c].code.decoded[id.index()];
+        let list = |args: &[Arg]| -> Vec<View> {
+            let mut out = Vec::new();
+            for a in args {
+                match a {
+                    Arg::View(v) => out.push(v.clone()),
+                    Arg::Indexed(x) => out.extend(rows(&self.mem, d, x)),
+                    Arg::Imm(_) | Arg::Reg(_) => {}
+                }
+            }
+            out
+        };
+        let (ins, outs) = (list(&d.ins), list(&d.outs));
+        let mut painted = ins.clone();
+        painted.extend(outs.iter().cloned());
+        let save = |mem: &Memory, views: &[View]| -> Vec<Vec<u8>> {
+            views
+                .iter()
+                .map(|v| {
+                    let mut b = Vec::new();
+                    mem.gather(v, &mut b);
+                    b
+                })
+                .collect()
+        };
+        let before = save(&self.mem, &painted);
+        let engines = self.cores[c].st.engines.clone();
+        let mut results = Vec::new();
+        for pattern in [0x55, 0xaa] {
+            if let Some(u) = &self.undef {
+                u.paint(&mut self.mem, &painted, pattern);
+            }
+            self.execute(c, id)?;
+            results.push(save(&self.mem, &outs));
+            painted.iter().zip(&before).rev().for_each(|(v, b)| self.mem.scatter(v, b));
+            self.cores[c].st.engines = engines.clone();
+        }
+        self.execute(c, id)?;
+        if let Some(u) = &mut self.undef {
+            for ((v, a), b) in outs.iter().zip(&results[0]).zip(&results[1]) {
+                let marks: Vec<u8> = a.iter().zip(b).map(|(x, y)| x ^ y).collect();
+                u.scatter(v, &marks);
+            }
+        }
+        Ok(())
+    }
+
+    /// A finding: undefined bytes reach an instruction that uses them.
+    pub(crate) fn undefined_use(&mut self, c: usize, id: InstId, at: usize) {
+        let core = &self.cores[c];
+        let inst = &core.module.insts[id];
+        if inst.get_bool(Attr::CanReadUninit) || !self.noted.insert((c, id, "S0021")) {
+            return;
+        }
+        let d = &core.code.decoded[id.index()];
+        let mut name = "memory";
+        let mut place = format!("byte {at}");
+        for (args, ops) in [(&d.ins[..], &inst.ins[..]), (&d.indirect[..], inst.indirection_ins())] {
+            for (a, o) in args.iter().zip(ops) {
+                let (Arg::View(v), Some(ap)) = (a, o.as_ap()) else { continue };
+                let inside = v.byte_range().is_some_and(|(lo, hi)| (lo..hi).contains(&(at as i128)));
+                let p = core.places[ap.loc.index()];
+                if inside && let Some(p) = p.filter(|p| p.buf == v.buf) {
+                    name = core.module.memlocs[ap.loc].name.as_str();
+                    place = match p.pitch {
+                        Some(pitch) => format!(
+                            "byte {} of partition {}",
+                            (at % pitch).saturating_sub(p.base % pitch),
+                            (at / pitch).saturating_sub(p.base / pitch)
+                        ),
+                        None => format!("byte {}", at.saturating_sub(p.base)),
+                    };
+                }
+            }
+        }
+        let text = format!("`{}` uses bytes of `{name}` that nothing has written", inst.name);
+        let d = Diagnostic::new(codes::S0021, text)
+            .site(self.site(c, id).label(format!("the first is {place}")))
+            .note("what an instruction computes from them differs from run to run on the machine");
+        self.diagnostics.push(d);
+    }
+
+    /// Runs an instruction's computation.
+    fn execute(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let core = &mut self.cores[c];
+        let d = &core.code.decoded[id.index()];
+        let mut cx = ExecCx {
+            mem: &mut self.mem,
+            core: &mut core.st,
+            profile: &self.opts.profile,
+            arch: self.arch,
+            notes: &mut self.notes,
+        };
+        exec(&mut cx, d, &core.module.insts[id]).map_err(|fault| Stop { inst: Some(id), fault })?;
+        if !self.notes.is_empty() {
+            self.take_notes(c, id);
+        }
+        Ok(())
+    }
+
+    /// Tells the race check what an instruction touches; `lists` has a bit for inputs, outputs and index operands.
+    pub(crate) fn touch(&mut self, c: usize, id: InstId, thread: usize, lists: u8) {
+        let Some(race) = &mut self.race else { return };
+        let core = &self.cores[c];
+        race.tick(thread);
+        let wanted = |r: Role| lists & (1 << r.list) != 0;
+        let fixed = core.code.recipes[id.index()].is_empty();
+        match race.cached(c, id.index()).filter(|_| fixed) {
+            Some((from, to)) => {
+                for k in from..to {
+                    let (slot, role) = race.remembered(k);
+                    if wanted(role) {
+                        race.access(slot, thread, c, id, role);
+                    }
+                }
+            }
+            None => {
+                let d = &core.code.decoded[id.index()];
+                let mut list: Vec<(u32, Role)> = Vec::new();
+                for (n, args) in [(0u8, &d.ins[..]), (1, &d.outs[..]), (2, &d.indirect[..])] {
+                    for (k, a) in args.iter().enumerate() {
+                        let role = Role { index: k as u8, list: n };
+                        match a {
+                            Arg::View(v) => list.push((race.slot(v), role)),
+                            Arg::Indexed(x) => {
+                                for v in rows(&self.mem, d, x) {
+                                    list.push((race.slot(&v), role));
+                                }
+                            }
+                            Arg::Imm(_) | Arg::Reg(_) => {}
+                        }
+                    }
+                }
+                if fixed {
+                    race.remember(c, id.index(), &list);
+                }
+                for (slot, role) in list {
+                    if wanted(role) {
+                        race.access(slot, thread, c, id, role);
+                    }
+                }
+            }
+        }
+        if lists & 2 != 0 && !self.sync.tokens.is_empty() {
+            let inst = &core.module.insts[id];
+            for ap in inst.outs.iter().filter_map(Operand::as_ap) {
+                if let Some(t) = self.sync.token_loc.get(&(c, ap.loc)) {
+                    race.token_write(*t as usize, c, thread);
+                }
+            }
+        }
+        race.collect();
+    }
+}
+
+/// The rows that a gather or scatter touches, those in bounds.
+pub(crate) fn rows(mem: &Memory, d: &Decoded, x: &Indexed) -> Vec<View> {
+    let Some(Arg::View(index)) = d.indirect.get(x.index) else { return vec![x.view.clone()] };
+    let mut out = Vec::new();
+    for at in index.offsets() {
+        let i = crate::decode::read_index(mem, &View::linear(index.buf, index.dtype, at, 1));
+        if i < 0 || x.max_index.is_some_and(|m| i > m) {
+            continue;
+        }
+        let moved = (x.coeff_bytes as i128) * i128::from(i) + x.view.base as i128;
+        let Ok(base) = usize::try_from(moved) else { continue };
+        let mut v = View { base, ..x.view.clone() };
+        if let Some(p) = v.dims.first_mut() {
+            p.num = 1;
+        }
+        let inside =
+            v.byte_range().is_some_and(|(lo, hi)| lo >= x.limits.start as i128 && hi <= x.limits.end as i128);
+        if inside && v.fits(mem.bytes(v.buf).len()) {
+            out.push(v);
+        }
+    }
+    out
+}
