@@ -309,6 +309,16 @@ fn presets_differ_exactly_in_the_documented_rows() {
 }
 
 #[test]
+fn refuses_a_broadcast_of_absurd_size() {
+    let mut b = Bench::hw();
+    let mut v = b.put_f32(&[1, 1], &[1.0]);
+    v.dims[0] = tandem_sim::memory::Dim { stride: 0, num: usize::MAX / 2 };
+    v.dims[1] = tandem_sim::memory::Dim { stride: 0, num: 16 };
+    let f = b.run(&inst(Opcode::TensorCopy, EngineKind::Dve), &[view(&v)], &[view(&v)]).unwrap_err();
+    assert_eq!(f.code.info().id, "S0201");
+}
+
+#[test]
 fn refuses_what_it_does_not_model() {
     let mut b = Bench::hw();
     let m = b.put_f32(&[2, 2], &[0.0; 4]);

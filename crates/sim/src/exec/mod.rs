@@ -304,6 +304,10 @@ const fn reference_skips(op: Opcode) -> bool {
     )
 }
 
+/// Largest operand of one instruction in elements (our choice). Operands are copied before anything is written, and a
+/// broadcast costs a file nothing.
+pub const MAX_ELEMS: usize = 1 << 28;
+
 /// Runs one instruction.
 ///
 /// # Errors
@@ -315,6 +319,12 @@ pub fn exec(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> 
             message: format!("{} is skipped, as the reference skips it", d.opcode),
         });
         return Ok(());
+    }
+    for v in views(&d.ins).chain(views(&d.outs)).chain(views(&d.indirect)) {
+        let n = v.dims.iter().fold(1usize, |a, x| a.saturating_mul(x.num));
+        if n > MAX_ELEMS {
+            return Err(tile::unsupported(d, format!("an operand of {n} elements (more than {MAX_ELEMS})")));
+        }
     }
     warn_overlap(cx, d);
     run(cx, d, inst)?;
