@@ -8,6 +8,7 @@
 //!
 //! Not here: linking, encoding (later levels) and the verifier (`tandem_bir`).
 
+pub mod container;
 pub mod decode;
 pub mod edit;
 pub mod encode;

@@ -54,3 +54,23 @@ fn sample_kernels_link_and_encode() {
     }
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
+
+#[test]
+fn containers_of_the_sample_kernels_read_back() {
+    use tandem_backend::container::{WriteOptions, decode, encode};
+    let mut bad = Vec::new();
+    for name in names() {
+        let (l, _) =
+            link(&lowered(&name), LinkOptions::default()).unwrap_or_else(|e| panic!("{name}: {}", show(&e)));
+        for debug in [true, false] {
+            let (bytes, _) = encode(&l, WriteOptions { debug, ..WriteOptions::default() })
+                .unwrap_or_else(|e| panic!("{name}: {}", show(&e)));
+            let (again, _) = encode(&l, WriteOptions { debug, ..WriteOptions::default() }).unwrap();
+            assert!(bytes == again, "{name} is not deterministic");
+            if let Err(e) = decode(&bytes) {
+                bad.push(format!("{name}, debug {debug}: {}", show(&[e])));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}

@@ -49,6 +49,7 @@ pub mod options;
 pub mod outcome;
 mod place;
 mod race;
+pub mod queue_style;
 pub mod random;
 pub mod report;
 mod scalar;

@@ -1,5 +1,6 @@
 //! From records back to instructions over the physical memories, and to text.
 
+pub mod disasm;
 pub mod draft;
 pub mod patch;
 mod pieces;

@@ -211,6 +211,10 @@ impl CoreEnv<'_> {
                 default(out, Attr::Alpha, AttrValue::F32(F32(0.0)));
                 default(out, Attr::Scale, AttrValue::F32(F32(1.0)));
             }
+            // the members of a barrier are in the container's table
+            Opcode::CoreBarrier => {
+                out.attrs.remove(Attr::Cores);
+            }
             Opcode::Iota | Opcode::TensorScalarAffineSelect => {
                 if let Some(AttrValue::Pairs(p)) = out.attr(Attr::Pattern) {
                     let mut kept: Vec<ApPair> = p.iter().copied().filter(|p| p.num != 1).collect();

@@ -1,0 +1,551 @@
+//! A container to a linked program over the physical memories.
+//!
+//! Two kinds of checks. The layout — header, table, checksums, padding, JSON — is checked first, each fault with its offset.
+//! Then the program is rebuilt from the bundles and **written again**: the bytes must be equal, so every table that
+//! repeats what bundles say agrees with them, and every bundle is the one its instruction encodes to.
+
+use super::format::*;
+use super::json;
+use super::write::{WriteOptions, dtype, encode};
+use crate::decode::Index;
+use crate::decode::draft::DecodeCtx;
+use crate::decode::patch::Patch;
+use crate::decode::program::decode_stream;
+use crate::encode::bundle::{BUNDLE_BYTES, Bundle};
+use crate::encode::dma::Place;
+use crate::encode::{Bf21, phys};
+use crate::link::expand::add_location;
+use crate::link::{Barrier, InstRef, LinkedCore, LinkedProgram, Stream, SwapPair, Token, Var, VarClass};
+use indexmap::IndexMap;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use tandem_bir::diag::{Code, Diagnostic, LocEntry, LocTable, Site, SourcePos, codes};
+use tandem_bir::{
+    AccessPattern, AddressSpace, ArchLevel, Attr, BirEnum, CoreId, EngineKind, Level, MemLocId, MemoryType,
+    Module, Opcode, Operand, Origin, Port, Program, Register, RemoteTarget, Signature, Storage, TensorKind,
+};
+
+/// A container in memory: its sections, checked.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Architecture level.
+    pub arch: ArchLevel,
+    /// Cores.
+    pub cores: u8,
+    /// Flags.
+    pub flags: u8,
+    /// Sections in table order.
+    pub sections: Vec<Section>,
+}
+
+fn bad(code: Code, offset: usize, m: impl Into<String>) -> Diagnostic {
+    Diagnostic::new(code, m).site(Site { offset: Some(offset as u64), ..Site::default() })
+}
+
+fn le(b: &[u8], at: usize, n: usize) -> u64 {
+    (0..n).rev().fold(0, |v, i| v << 8 | u64::from(b.get(at + i).copied().unwrap_or(0)))
+}
+
+/// True when the bytes start like a container.
+pub fn is_container(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// Reads and checks the layout of a container.
+///
+/// # Errors
+/// The first fault, with its offset.
+pub fn read_sections(b: &[u8]) -> Result<Container, Diagnostic> {
+    if !is_container(b) {
+        return Err(bad(codes::E0101, 0, "the magic bytes are missing"));
+    }
+    if b.len() < HEADER {
+        return Err(bad(codes::E0102, b.len(), "the header is cut short"));
+    }
+    let (major, minor) = (le(b, 8, 2), le(b, 10, 2));
+    if (major, minor) != (u64::from(MAJOR), u64::from(MINOR)) {
+        return Err(bad(codes::E0101, 8, format!("version {major}.{minor} is not 1.0")));
+    }
+    let arch = ArchLevel::from_ordinal(le(b, 12, 2) as u16).filter(|a| a.spec().is_some());
+    let Some(arch) = arch else {
+        return Err(bad(codes::E0101, 12, format!("architecture {} has no model", le(b, 12, 2))));
+    };
+    let (cores, flags) = (b[14], b[15]);
+    if !(1..=2).contains(&cores) {
+        return Err(bad(codes::E0101, 14, format!("{cores} cores")));
+    }
+    if flags & !7 != 0 {
+        return Err(bad(codes::E0102, 15, "unknown flags"));
+    }
+    if le(b, 16, 8) != b.len() as u64 {
+        return Err(bad(
+            codes::E0102,
+            16,
+            format!("the file has {} bytes, the header says {}", b.len(), le(b, 16, 8)),
+        ));
+    }
+    let n = le(b, 24, 4) as usize;
+    if n > MAX_SECTIONS {
+        return Err(bad(codes::E0107, 24, format!("{n} sections")));
+    }
+    let table = (HEADER + ENTRY * n).next_multiple_of(64);
+    if le(b, 28, 4) as usize != table || table > b.len() {
+        return Err(bad(codes::E0103, 28, "the length of the table does not fit"));
+    }
+    if b[40..64].iter().any(|x| *x != 0) {
+        return Err(bad(codes::E0102, 40, "reserved bytes of the header are not zero"));
+    }
+    if let Some(k) = b[HEADER + ENTRY * n..table].iter().position(|x| *x != 0) {
+        return Err(bad(codes::E0102, HEADER + ENTRY * n + k, "padding is not zero"));
+    }
+    let mut sections: Vec<Section> = Vec::new();
+    let mut end = table;
+    let mut id = FNV_START;
+    for k in 0..n {
+        let at = HEADER + ENTRY * k;
+        let Some(kind) = Kind::of(le(b, at, 2) as u16) else {
+            return Err(bad(codes::E0103, at, format!("section kind {} is unknown", le(b, at, 2))));
+        };
+        let (core, engine) = (b[at + 2], b[at + 3]);
+        if kind.per_core() != (core != GLOBAL) || (core != GLOBAL && core >= cores) {
+            return Err(bad(codes::E0103, at + 2, format!("core {core} of a section")));
+        }
+        if kind.per_engine() != matches!(engine, 1 | 2 | 3 | 5 | 6) || (!kind.per_engine() && engine != 0) {
+            return Err(bad(codes::E0103, at + 3, format!("engine {engine} of a section")));
+        }
+        if le(b, at + 4, 4) != 0 || le(b, at + 28, 4) != 0 {
+            return Err(bad(codes::E0102, at + 4, "reserved bytes of a section entry are not zero"));
+        }
+        if let Some(p) = sections.last()
+            && (p.kind, p.core, p.engine) >= (kind, core, engine)
+        {
+            return Err(bad(codes::E0103, at, "the section table is not sorted"));
+        }
+        let (offset, len) = (le(b, at + 8, 8), le(b, at + 16, 8));
+        if offset != end.next_multiple_of(64) as u64 {
+            return Err(bad(codes::E0103, at + 8, "sections are not adjacent or not aligned"));
+        }
+        let offset = offset as usize;
+        if len > (b.len().saturating_sub(offset)) as u64 {
+            return Err(bad(codes::E0102, at + 16, "a section reaches beyond the end of the file"));
+        }
+        let len = len as usize;
+        if let Some(k) = b[end..offset].iter().position(|x| *x != 0) {
+            return Err(bad(codes::E0102, end + k, "padding is not zero"));
+        }
+        let bytes = &b[offset..offset + len];
+        if u64::from(crc32(bytes)) != le(b, at + 24, 4) {
+            return Err(bad(codes::E0102, offset, "the checksum of a section is wrong"));
+        }
+        if kind == Kind::Stream && (!len.is_multiple_of(BUNDLE_BYTES) || len / BUNDLE_BYTES > MAX_RECORDS) {
+            return Err(bad(codes::E0103, at + 16, "a stream is not a whole number of records, or too long"));
+        }
+        id = fnv(id, bytes);
+        end = offset + len;
+        sections.push(Section { kind, core, engine, offset, bytes: bytes.to_vec() });
+    }
+    if end != b.len() {
+        return Err(bad(codes::E0102, end, "bytes after the last section"));
+    }
+    if id != le(b, 32, 8) {
+        return Err(bad(codes::E0102, 32, "the content id is wrong"));
+    }
+    Ok(Container { arch, cores, flags, sections })
+}
+
+impl Container {
+    /// A section.
+    pub fn section(&self, kind: Kind, core: u8, engine: u8) -> Option<&Section> {
+        self.sections.iter().find(|s| (s.kind, s.core, s.engine) == (kind, core, engine))
+    }
+    /// A JSON section; an absent one is an empty list.
+    fn json(&self, kind: Kind, core: u8, engine: u8) -> Result<(Value, usize), Diagnostic> {
+        match self.section(kind, core, engine) {
+            None => Ok((Value::Array(Vec::new()), 0)),
+            Some(s) => json::parse(&s.bytes)
+                .map(|v| (v, s.offset))
+                .ok_or_else(|| bad(codes::E0106, s.offset, "a table is not canonical JSON")),
+        }
+    }
+    /// Records of a stream.
+    pub fn records(&self, s: &Section) -> Vec<Bundle> {
+        let (chunks, _) = s.bytes.as_chunks::<BUNDLE_BYTES>();
+        chunks.iter().map(|c| Bundle(*c)).collect()
+    }
+    /// Number of bundles in all streams.
+    pub fn num_bundles(&self) -> usize {
+        self.sections.iter().filter(|s| s.kind == Kind::Stream).map(|s| s.bytes.len() / BUNDLE_BYTES).sum()
+    }
+}
+
+/// Reads a container into a program that can run.
+///
+/// # Errors
+/// The first fault, with its offset.
+pub fn decode(bytes: &[u8]) -> Result<LinkedProgram, Diagnostic> {
+    let c = read_sections(bytes)?;
+    let (p, opts) = build(&c)?;
+    let again = match encode(&p, opts) {
+        Ok((b, _)) => b,
+        Err(e) => {
+            let why = e.first().map_or_else(String::new, |d| d.message.clone());
+            return Err(bad(codes::E0105, 0, format!("a record does not encode again: {why}")));
+        }
+    };
+    if again != bytes {
+        let at = again.iter().zip(bytes).position(|(a, b)| a != b).unwrap_or(again.len().min(bytes.len()));
+        // a difference in a checksum stems from the section it belongs to
+        let at = c
+            .sections
+            .iter()
+            .find_map(|s| {
+                let (from, to) = (s.offset, s.offset + s.bytes.len());
+                let theirs = again.get(from..to.min(again.len()))?;
+                theirs.iter().zip(&s.bytes).position(|(a, b)| a != b).map(|k| from + k)
+            })
+            .unwrap_or(at);
+        return Err(bad(
+            codes::E0105,
+            at,
+            "a table and the records disagree, or a record is not in its canonical form",
+        ));
+    }
+    Ok(p)
+}
+
+/// Rebuilds the program without the comparison.
+fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
+    let Some(ms) = c.section(Kind::Manifest, GLOBAL, 0) else {
+        return Err(bad(codes::E0103, 0, "there is no manifest"));
+    };
+    let shape = |at: usize| bad(codes::E0106, at, "a table has another shape than its kind");
+    let (man, mo) = c.json(Kind::Manifest, GLOBAL, 0)?;
+    let text = |v: &Value| v.as_str().map(str::to_owned);
+    let lnc = man["lnc"].as_u64().filter(|n| *n == u64::from(c.cores)).ok_or_else(|| shape(mo))?;
+    if man["arch"].as_u64() != Some(u64::from(c.arch as u16)) {
+        return Err(bad(codes::E0105, ms.offset, "the manifest names another architecture"));
+    }
+    let bf21 = match man["options"]["bf21"].as_str() {
+        Some("count") => Bf21::Count,
+        Some("peer-partition") => Bf21::PeerPartition,
+        _ => return Err(shape(mo)),
+    };
+    let spec = c.arch.spec().ok_or_else(|| shape(mo))?;
+    let geo = phys::geometry(spec);
+    let ports = |v: &Value| -> Option<Vec<Port>> { v.as_array()?.iter().map(read_port).collect() };
+    let signature = Signature {
+        inputs: ports(&man["inputs"]).ok_or_else(|| shape(mo))?,
+        outputs: ports(&man["outputs"]).ok_or_else(|| shape(mo))?,
+    };
+    let mut constants: IndexMap<String, std::sync::Arc<[u8]>> = IndexMap::new();
+    let data = c.section(Kind::Const, GLOBAL, 0);
+    for k in man["constants"].as_array().ok_or_else(|| shape(mo))? {
+        let (name, o, n) = (text(&k[0]), k[1].as_u64(), k[2].as_u64());
+        let (Some(name), Some(o), Some(n)) = (name, o, n) else { return Err(shape(mo)) };
+        let part = data.and_then(|s| {
+            let o = usize::try_from(o).ok()?;
+            s.bytes.get(o..o.checked_add(usize::try_from(n).ok()?)?)
+        });
+        let Some(part) = part else {
+            return Err(bad(codes::E0105, mo, format!("constant `{name}` has no data")));
+        };
+        constants.insert(name, part.into());
+    }
+    let mut p = Program {
+        name: text(&man["name"]).ok_or_else(|| shape(mo))?,
+        lnc_size: lnc as u32,
+        level: Level::Linked,
+        modules: Vec::new(),
+        locs: LocTable::default(),
+        constants,
+        signature,
+    };
+    let mut cores: Vec<LinkedCore> = Vec::new();
+    for k in 0..c.cores as usize {
+        let (Some(f), Some(name)) = (text(&man["functions"][k]), text(&man["modules"][k])) else {
+            return Err(shape(mo));
+        };
+        let core = (c.cores > 1).then_some(CoreId(k as u32));
+        let mut m = Module::new(&name, Some(core.unwrap_or(CoreId(0))), c.arch);
+        let func = m.add_function(&f);
+        for (n, mem) in [("%sbuf", MemoryType::Sb), ("%psum", MemoryType::Psum)] {
+            let row = if mem == MemoryType::Sb { spec.sbuf_bytes } else { spec.psum_bytes };
+            add_location(
+                &mut m,
+                func,
+                n,
+                mem,
+                &[spec.partitions, row],
+                AddressSpace::Local,
+                TensorKind::Internal,
+            );
+        }
+        let (list, at) = c.json(Kind::Vars, k as u8, 0)?;
+        let mut core = LinkedCore { reg_numbers: (0..64).collect(), ..LinkedCore::default() };
+        for (i, v) in list.as_array().ok_or_else(|| shape(at))?.iter().enumerate() {
+            if v["id"].as_u64() != Some(i as u64 + 1) {
+                return Err(bad(codes::E0105, at, "variables are not numbered from 1"));
+            }
+            core.vars.push(read_var(&mut m, func, v).ok_or_else(|| shape(at))?);
+        }
+        for n in 0..64u32 {
+            let r = m.regs.push(Register {
+                name: format!("r{n}").as_str().into(),
+                engine: EngineKind::All,
+                num_physical: 1,
+                extra: None,
+            });
+            m.funcs[func].storages.push(Storage::Register(r));
+        }
+        p.modules.push(m);
+        cores.push(core);
+    }
+    own_targets(&mut p);
+    // streams
+    let index = Index::default();
+    let (cc, cc_at) = c.json(Kind::CcTable, GLOBAL, 0)?;
+    let mut record_of: Vec<FxHashMap<(u64, u64), tandem_bir::InstId>> =
+        vec![FxHashMap::default(); c.cores as usize];
+    for k in 0..c.cores {
+        for s in c.sections.iter().filter(|s| s.kind == Kind::Stream && s.core == k) {
+            let engine = EngineKind::from_ordinal(u16::from(s.engine)).ok_or_else(|| shape(s.offset))?;
+            let mut patches: Vec<(u32, Patch)> = Vec::new();
+            let (list, at) = c.json(Kind::Records, k, s.engine)?;
+            for e in list.as_array().ok_or_else(|| shape(at))? {
+                let r = e[0].as_u64().and_then(|r| u32::try_from(r).ok()).ok_or_else(|| shape(at))?;
+                patches.push((r, Patch::from_json(&e[1]).ok_or_else(|| shape(at))?));
+            }
+            for e in cc.as_array().ok_or_else(|| shape(cc_at))? {
+                if e[0].as_u64() == Some(u64::from(k)) && e[1].as_u64() == Some(u64::from(s.engine)) {
+                    let r = e[2].as_u64().and_then(|r| u32::try_from(r).ok()).ok_or_else(|| shape(cc_at))?;
+                    patches.push((r, Patch::from_json(&e[3]).ok_or_else(|| shape(cc_at))?));
+                }
+            }
+            patches.sort_by_key(|p| p.0);
+            let records = c.records(s);
+            let stream = {
+                let (m, vars) = (&p.modules[k as usize], &cores[k as usize].vars);
+                let n = vars.len() as u32;
+                let places = |l: MemLocId| -> Option<Place> {
+                    let loc = if l == geo.sbuf || l == geo.psum {
+                        l
+                    } else {
+                        vars.get((phys::location_var(l)? as usize).checked_sub(1)?)?.loc
+                    };
+                    m.memlocs.get(loc).map(|l| Place { mem: l.mem, row_bytes: l.row_bytes() })
+                };
+                let ctx = DecodeCtx {
+                    geo,
+                    var_loc: &|v| (v >= 1 && v <= n).then(|| phys::var_location(v)),
+                    whole_var: &|v| {
+                        let var = vars.get((v as usize).checked_sub(1)?)?;
+                        let l = m.memlocs.get(var.loc)?;
+                        Some(AccessPattern::whole(var.loc, l, m.set_of(var.loc).dtype))
+                    },
+                };
+                decode_stream(&records, engine, &patches, &index, &geo, &ctx, &places).map_err(|e| {
+                    bad(e.error.code, s.offset + e.record as usize * BUNDLE_BYTES, e.error.message)
+                })?
+            };
+            if stream.insts.last().is_none_or(|i| i.opcode != Opcode::Exit) {
+                return Err(bad(codes::E0104, s.offset + s.bytes.len(), "a stream does not end with Exit"));
+            }
+            let (debug, dat) = c.json(Kind::Debug, k, s.engine)?;
+            let debug = debug.as_array().cloned().unwrap_or_default();
+            if c.flags & FLAG_DEBUG != 0 && debug.len() > stream.insts.len() {
+                return Err(bad(codes::E0105, dat, "the debug table has another length than its stream"));
+            }
+            let m = &mut p.modules[k as usize];
+            let func = m.functions[0];
+            let block = m.add_block(func, engine.name());
+            let mut out = Stream { engine, insts: Vec::new(), branches: stream.branches };
+            let mut d = debug.iter().peekable();
+            for (mut inst, start) in stream.insts.into_iter().zip(&stream.starts) {
+                inst.name = format!("{}.{start}", engine.name()).as_str().into();
+                inst.origin = Origin::Internal;
+                if let Some(e) = d.next_if(|e| e[0].as_u64() == Some(u64::from(*start))) {
+                    inst.name = e[1].as_str().ok_or_else(|| shape(dat))?.into();
+                    if let (Some(file), Some(line), Some(col)) = (e[2].as_str(), e[3].as_u64(), e[4].as_u64())
+                    {
+                        inst.loc = p.locs.intern(LocEntry::Pos(SourcePos {
+                            file: file.into(),
+                            line: line as u32,
+                            column: col as u32,
+                            end_line: None,
+                            end_column: None,
+                        }));
+                    }
+                }
+                if inst
+                    .ins
+                    .iter()
+                    .chain(&inst.outs)
+                    .filter_map(Operand::as_ap)
+                    .any(|a| m.memlocs.get(a.loc).is_none())
+                {
+                    return Err(bad(
+                        codes::E0105,
+                        s.offset,
+                        "an operand names a variable that does not exist",
+                    ));
+                }
+                let id = m.push_inst(block, inst);
+                record_of[k as usize].insert((u64::from(s.engine), u64::from(*start)), id);
+                out.insts.push(id);
+            }
+            cores[k as usize].streams.push(out);
+        }
+    }
+    let find = |v: &Value| -> Option<InstRef> {
+        let (k, e, r) = (v[0].as_u64()?, v[1].as_u64()?, v[2].as_u64()?);
+        let inst = *record_of.get(usize::try_from(k).ok()?)?.get(&(e, r))?;
+        Some(InstRef { core: CoreId(k as u32), inst })
+    };
+    let members = |v: &Value, at: usize, p: &Program, op: Opcode| -> Result<Vec<InstRef>, Diagnostic> {
+        let list = v.as_array().ok_or_else(|| shape(at))?;
+        list.iter()
+            .map(|v| {
+                find(v).filter(|r| p.modules[r.core.index()].insts[r.inst].opcode == op).ok_or_else(|| {
+                    bad(codes::E0105, at, format!("a table points at a record that is no {op}"))
+                })
+            })
+            .collect()
+    };
+    let small = |v: &Value| -> Option<Vec<u32>> {
+        v.as_array()?.iter().map(|x| x.as_u64().and_then(|x| u32::try_from(x).ok())).collect()
+    };
+    let mut barriers = Vec::new();
+    let (list, at) = c.json(Kind::Barriers, GLOBAL, 0)?;
+    for b in list.as_array().ok_or_else(|| shape(at))? {
+        let id = barriers.len() as i64;
+        let b = Barrier {
+            name: b["name"].as_str().ok_or_else(|| shape(at))?.into(),
+            cores: small(&b["cores"]).ok_or_else(|| shape(at))?,
+            members: members(&b["members"], at, &p, Opcode::CoreBarrier)?,
+        };
+        for r in &b.members {
+            let i = &mut p.modules[r.core.index()].insts[r.inst];
+            if i.get_int(Attr::Id) != Some(id) {
+                return Err(bad(codes::E0105, at, format!("barrier {id} points at a record of another id")));
+            }
+            i.set(Attr::Cores, b.cores.iter().map(|c| i64::from(*c)).collect::<Vec<_>>());
+        }
+        barriers.push(b);
+    }
+    let mut tokens = Vec::new();
+    let (list, at) = c.json(Kind::Tokens, GLOBAL, 0)?;
+    for t in list.as_array().ok_or_else(|| shape(at))? {
+        tokens.push(Token {
+            location: t["location"].as_str().ok_or_else(|| shape(at))?.into(),
+            writers: small(&t["writers"]).ok_or_else(|| shape(at))?,
+            members: members(&t["members"], at, &p, Opcode::TensorCompletion)?,
+        });
+    }
+    // every barrier record is in the table
+    let listed: usize = barriers.iter().map(|b: &Barrier| b.members.len()).sum();
+    let there = count(&p, Opcode::CoreBarrier);
+    if listed != there {
+        return Err(bad(codes::E0105, at, format!("{there} barrier records, {listed} in the table")));
+    }
+    let swaps = pair(&mut p, &cores)
+        .ok_or_else(|| bad(codes::E0105, 0, "the cores have different numbers of swaps"))?;
+    let opts = WriteOptions { bf21, debug: c.flags & FLAG_DEBUG != 0 };
+    Ok((LinkedProgram { program: p, cores, barriers, tokens, swaps }, opts))
+}
+
+fn count(p: &Program, op: Opcode) -> usize {
+    p.modules.iter().map(|m| m.insts.values().filter(|i| i.opcode == op).count()).sum()
+}
+
+/// Pairs the k-th swap of each core and exchanges their destinations: a record names the tile on its peer, an instruction its
+/// own.
+fn pair(p: &mut Program, cores: &[LinkedCore]) -> Option<Vec<SwapPair>> {
+    let list = |k: usize| -> Vec<tandem_bir::InstId> {
+        let Some(c) = cores.get(k) else { return Vec::new() };
+        c.streams
+            .iter()
+            .flat_map(|s| s.insts.iter().copied())
+            .filter(|i| p.modules[k].insts[*i].opcode == Opcode::GpsimdSb2Sb)
+            .collect()
+    };
+    let (a, b) = (list(0), list(1));
+    if a.len() != b.len() {
+        return None;
+    }
+    let mut out = Vec::new();
+    for (i, j) in a.into_iter().zip(b) {
+        let mine = std::mem::take(&mut p.modules[0].insts[i].outs);
+        let theirs = std::mem::replace(&mut p.modules[1].insts[j].outs, mine);
+        p.modules[0].insts[i].outs = theirs;
+        out.push(SwapPair {
+            a: InstRef { core: CoreId(0), inst: i },
+            b: InstRef { core: CoreId(1), inst: j },
+        });
+    }
+    Some(out)
+}
+
+fn read_port(v: &Value) -> Option<Port> {
+    Some(Port {
+        name: v["name"].as_str()?.to_owned(),
+        location: v["location"].as_str()?.into(),
+        core: if v["core"].is_null() { None } else { Some(CoreId(u32::try_from(v["core"].as_u64()?).ok()?)) },
+        subgraph: 0,
+        dtype: dtype(&v["dtype"])?,
+        shape: v["shape"].as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?,
+    })
+}
+
+fn read_var(m: &mut Module, func: tandem_bir::FuncId, v: &Value) -> Option<Var> {
+    let ord = |k: &str| v[k].as_u64().and_then(|x| u16::try_from(x).ok());
+    let dims: Vec<u64> = v["dims"].as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+    let mem = MemoryType::from_ordinal(ord("mem")?)?;
+    let space = AddressSpace::from_ordinal(ord("space")?)?;
+    let kind = TensorKind::from_ordinal(ord("kind")?)?;
+    let l = add_location(m, func, v["name"].as_str()?, mem, &dims, space, kind);
+    let loc = &mut m.memlocs[l];
+    loc.addr = v["addr"].as_u64()?;
+    loc.base = u32::try_from(v["base"].as_u64()?).ok()?;
+    loc.bank = v["bank"].as_i64()?;
+    loc.allocated = v["placed"].as_bool()?;
+    if !v["target"].is_null() {
+        loc.remote_local_target = Some(RemoteTarget {
+            name: v["target"][0].as_str()?.into(),
+            core: CoreId(u32::try_from(v["target"][1].as_u64()?).ok()?),
+        });
+    }
+    let set = &mut m.sets[loc.set];
+    set.name = v["set"].as_str()?.into();
+    set.dtype = dtype(&v["dtype"])?;
+    set.shape = v["shape"].as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?;
+    set.file = if v["file"].is_null() { None } else { Some(v["file"].as_str()?.into()) };
+    let class = VarClass::ALL.into_iter().find(|c| Some(c.name()) == v["class"].as_str())?;
+    Some(Var { loc: l, class, owner: CoreId(u32::try_from(v["owner"].as_u64()?).ok()?) })
+}
+
+/// Locations that remote variables stand for, where the owner has no variable of that name.
+fn own_targets(p: &mut Program) {
+    let mut missing = Vec::new();
+    for m in &p.modules {
+        for l in m.memlocs.values() {
+            let Some(t) = &l.remote_local_target else { continue };
+            let there =
+                p.modules.get(t.core.index()).is_none_or(|o| o.memlocs.values().any(|x| x.name == t.name));
+            let queued =
+                missing.iter().any(|(c, n, ..): &(usize, _, _, _, _)| *c == t.core.index() && *n == t.name);
+            if !there && !queued {
+                let space = m.sets[l.set].addr_space;
+                missing.push((t.core.index(), t.name.clone(), l.clone(), m.sets[l.set].kind, space));
+            }
+        }
+    }
+    for (c, name, like, kind, space) in missing {
+        let Some(m) = p.modules.get_mut(c) else { continue };
+        let Some(&func) = m.functions.first() else { continue };
+        let l = add_location(m, func, &name, like.mem, &like.dims, space, kind);
+        let loc = &mut m.memlocs[l];
+        loc.addr = like.addr;
+        loc.base = like.base;
+        loc.bank = like.bank;
+    }
+}

@@ -1,0 +1,292 @@
+//! A linked program to a container.
+
+use super::format::{FLAG_CONST, FLAG_DEBUG, FLAG_OWN, GLOBAL, Kind, Section, assemble, engine_ordinal};
+use super::json::canonical;
+use crate::encode::Bf21;
+use crate::encode::addr::Addr8;
+use crate::encode::program::{EncodeOptions, Image, encode_streams};
+use crate::link::sync::{is_remote_copy, queue_name};
+use crate::link::{InstRef, LinkedProgram};
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::{BirEnum, Dtype, InstId, Opcode, Operand, Port};
+
+/// What goes into a container.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// Meaning of byte +0x21 of the swap.
+    pub bf21: Bf21,
+    /// With the table of names and source positions.
+    pub debug: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        WriteOptions { bf21: Bf21::Count, debug: true }
+    }
+}
+
+/// Encodes a linked program. Notes and warnings come with the bytes.
+///
+/// # Errors
+/// Every instruction that has no encoding, and limits of the container.
+pub fn encode(p: &LinkedProgram, opts: WriteOptions) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let (image, notes) = encode_streams(p, EncodeOptions { bf21: opts.bf21 })?;
+    let bytes = write_image(p, &image, opts)?;
+    Ok((bytes, notes))
+}
+
+/// Position of an instruction: core, engine ordinal, record.
+type Position = [u64; 3];
+
+/// Writes encoded streams with their tables.
+///
+/// # Errors
+/// E0107 for sizes beyond the container's limits.
+pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut push = |kind: Kind, core: u8, engine: u8, bytes: Vec<u8>| {
+        sections.push(Section { kind, core, engine, offset: 0, bytes });
+    };
+    let json_section = |v: &Value| canonical(v);
+    let positions = positions(p, image);
+    let at = |r: InstRef| -> Option<Position> { positions.get(&(r.core.0, r.inst)).copied() };
+
+    let mut constants: Vec<u8> = Vec::new();
+    let mut files: FxHashMap<&str, (u64, u64)> = FxHashMap::default();
+    for (name, bytes) in &p.program.constants {
+        files.insert(name, (constants.len() as u64, bytes.len() as u64));
+        constants.extend_from_slice(bytes);
+    }
+    push(Kind::Manifest, GLOBAL, 0, json_section(&manifest(p, opts, &files)));
+    let mut cc = Vec::new();
+    let mut own = false;
+    for (c, core) in image.iter().enumerate() {
+        let cb = c as u8;
+        push(Kind::Vars, cb, 0, json_section(&vars(p, c)));
+        for (s, stream) in core.iter().zip(&p.cores[c].streams) {
+            let e = engine_ordinal(s.engine);
+            if s.records.len() > super::format::MAX_RECORDS {
+                return Err(vec![Diagnostic::new(
+                    codes::E0107,
+                    format!("the stream of {} on core {c} has {} records", s.engine, s.records.len()),
+                )]);
+            }
+            own |= !s.non_authentic.is_empty();
+            push(Kind::Stream, cb, e, s.records.iter().flat_map(|b| b.0).collect());
+            let m = &p.program.modules[c];
+            let mut dma = Vec::new();
+            let mut queues: Vec<String> = Vec::new();
+            let mut debug = Vec::new();
+            for (i, start) in stream.insts.iter().zip(&s.starts) {
+                let inst = &m.insts[*i];
+                let b = s.records.get(*start as usize);
+                if let Some(b) = b.filter(|b| b.opcode() == 0xD4) {
+                    let q = queue_name(s.engine, is_remote_copy(m, inst));
+                    let addr =
+                        |off: u8| Addr8::from_wire(b.get(off, 8)).map_or([0, 0], |a| [a.var, a.offset]);
+                    dma.push(json!([start, q, addr(0x10), addr(0x28)]));
+                    if !queues.contains(&q) {
+                        queues.push(q);
+                    }
+                }
+                if opts.debug {
+                    debug.push(debug_entry(p, c, *i, *start));
+                }
+            }
+            if !dma.is_empty() {
+                queues.sort();
+                push(Kind::Dma, cb, e, json_section(&json!({"queues": queues, "records": dma})));
+            }
+            if opts.debug {
+                push(Kind::Debug, cb, e, json_section(&Value::Array(debug)));
+            }
+            let mut records = Vec::new();
+            for (r, patch) in &s.patches {
+                let collective = s.records.get(*r as usize).is_some_and(|b| b.opcode() == 0xD9);
+                if collective {
+                    cc.push(json!([cb, e, r, patch.to_json()]));
+                } else {
+                    records.push(json!([r, patch.to_json()]));
+                }
+            }
+            if !records.is_empty() {
+                push(Kind::Records, cb, e, json_section(&Value::Array(records)));
+            }
+        }
+    }
+    let member = |list: &[InstRef]| -> Value {
+        Value::Array(list.iter().filter_map(|r| at(*r)).map(|p| json!(p)).collect())
+    };
+    let barriers: Vec<Value> = p
+        .barriers
+        .iter()
+        .enumerate()
+        .map(|(id, b)| json!({"id": id, "name": b.name.as_str(), "cores": b.cores, "members": member(&b.members)}))
+        .collect();
+    let tokens: Vec<Value> = p
+        .tokens
+        .iter()
+        .enumerate()
+        .map(|(id, t)| {
+            json!({"id": id, "location": t.location.as_str(), "writers": t.writers, "members": member(&t.members)})
+        })
+        .collect();
+    let swaps: Vec<Value> = p.swaps.iter().enumerate().map(|(k, s)| swap(p, image, k, s, &at)).collect();
+    if !barriers.is_empty() {
+        push(Kind::Barriers, GLOBAL, 0, json_section(&Value::Array(barriers)));
+    }
+    if !swaps.is_empty() {
+        push(Kind::Swaps, GLOBAL, 0, json_section(&Value::Array(swaps)));
+    }
+    if !tokens.is_empty() {
+        push(Kind::Tokens, GLOBAL, 0, json_section(&Value::Array(tokens)));
+    }
+    if !cc.is_empty() {
+        push(Kind::CcTable, GLOBAL, 0, json_section(&Value::Array(cc)));
+    }
+    let names = |l: &[Port]| -> Vec<String> { l.iter().map(|p| p.name.clone()).collect() };
+    let sig = &p.program.signature;
+    let aliased: Vec<Value> = sig
+        .outputs
+        .iter()
+        .filter_map(|o| {
+            let i = sig.inputs.iter().find(|i| i.location == o.location && i.core == o.core)?;
+            Some(json!({"input_name": i.name, "output_name": o.name, "must_alias": true}))
+        })
+        .collect();
+    push(
+        Kind::TensorMap,
+        GLOBAL,
+        0,
+        json_section(
+            &json!({"inputs": names(&sig.inputs), "outputs": names(&sig.outputs), "alias_map": aliased}),
+        ),
+    );
+    if !p.program.constants.is_empty() {
+        push(Kind::Const, GLOBAL, 0, constants);
+    }
+    if sections.len() > super::format::MAX_SECTIONS || sections.iter().any(|s| s.bytes.len() as u64 > 1 << 32)
+    {
+        return Err(vec![Diagnostic::new(codes::E0107, "a section is larger than the container allows")]);
+    }
+    let mut flags = 0;
+    flags |= if opts.debug { FLAG_DEBUG } else { 0 };
+    flags |= if p.program.constants.is_empty() { 0 } else { FLAG_CONST };
+    flags |= if own { FLAG_OWN } else { 0 };
+    let arch = p.arch() as u16;
+    Ok(assemble(arch, p.program.lnc_size as u8, flags, &mut sections))
+}
+
+fn positions(p: &LinkedProgram, image: &Image) -> FxHashMap<(u32, InstId), Position> {
+    let mut out = FxHashMap::default();
+    for (c, core) in image.iter().enumerate() {
+        for (s, stream) in core.iter().zip(&p.cores[c].streams) {
+            for (i, start) in stream.insts.iter().zip(&s.starts) {
+                let interesting = matches!(
+                    p.program.modules[c].insts[*i].opcode,
+                    Opcode::CoreBarrier | Opcode::TensorCompletion | Opcode::GpsimdSb2Sb
+                );
+                if interesting {
+                    out.insert(
+                        (c as u32, *i),
+                        [c as u64, u64::from(engine_ordinal(s.engine)), u64::from(*start)],
+                    );
+                }
+            }
+        }
+    }
+    out
+}
+
+fn port(p: &Port) -> Value {
+    json!({
+        "name": p.name, "location": p.location.as_str(), "core": p.core.map(|c| c.0),
+        "dtype": p.dtype.ordinal(), "shape": p.shape,
+    })
+}
+
+fn manifest(p: &LinkedProgram, opts: WriteOptions, files: &FxHashMap<&str, (u64, u64)>) -> Value {
+    let functions: Vec<&str> = p
+        .program
+        .modules
+        .iter()
+        .map(|m| {
+            let f =
+                m.all_functions().find(|f| m.funcs[*f].blocks.iter().any(|b| !m.blocks[*b].insts.is_empty()));
+            f.or_else(|| m.all_functions().next()).map_or("main", |f| m.funcs[f].name.as_str())
+        })
+        .collect();
+    let consts: Vec<Value> = p
+        .program
+        .constants
+        .keys()
+        .filter_map(|k| files.get(k.as_str()).map(|(o, n)| json!([k.as_str(), o, n])))
+        .collect();
+    json!({
+        "tool": concat!("tandem ", env!("CARGO_PKG_VERSION")),
+        "name": p.program.name, "arch": p.arch() as u16, "lnc": p.program.lnc_size,
+        "modules": p.program.modules.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(),
+        "functions": functions,
+        "options": {"bf21": match opts.bf21 { Bf21::Count => "count", Bf21::PeerPartition => "peer-partition" }},
+        "inputs": p.program.signature.inputs.iter().map(port).collect::<Vec<_>>(),
+        "outputs": p.program.signature.outputs.iter().map(port).collect::<Vec<_>>(),
+        "constants": consts,
+    })
+}
+
+fn vars(p: &LinkedProgram, c: usize) -> Value {
+    let m = &p.program.modules[c];
+    let list = p.cores[c].vars.iter().enumerate().map(|(k, v)| {
+        let l = &m.memlocs[v.loc];
+        let s = m.set_of(v.loc);
+        json!({
+            "id": k + 1, "name": l.name.as_str(), "set": s.name.as_str(), "class": v.class.name(), "owner": v.owner.0,
+            "mem": l.mem.ordinal(), "addr": l.addr, "base": l.base, "bank": l.bank, "placed": l.allocated,
+            "dims": l.dims.as_slice(), "dtype": s.dtype.ordinal(), "kind": s.kind.ordinal(),
+            "space": s.addr_space.ordinal(), "shape": s.shape.as_slice(),
+            "file": s.file.as_ref().map(|f| f.as_str()),
+            "target": l.remote_local_target.as_ref().map(|t| json!([t.name.as_str(), t.core.0])),
+        })
+    });
+    Value::Array(list.collect())
+}
+
+fn debug_entry(p: &LinkedProgram, c: usize, i: InstId, start: u32) -> Value {
+    let m = &p.program.modules[c];
+    let inst = &m.insts[i];
+    match p.program.locs.source(inst.loc) {
+        Some(s) => json!([start, inst.name.as_str(), s.file.as_str(), s.line, s.column]),
+        None => json!([start, inst.name.as_str()]),
+    }
+}
+
+fn swap(
+    p: &LinkedProgram,
+    image: &Image,
+    k: usize,
+    s: &crate::link::SwapPair,
+    at: &dyn Fn(InstRef) -> Option<Position>,
+) -> Value {
+    let word = |r: InstRef| -> u64 {
+        let Some([c, e, rec]) = at(r) else { return 0 };
+        image
+            .get(c as usize)
+            .and_then(|l| l.iter().find(|s| u64::from(engine_ordinal(s.engine)) == e))
+            .and_then(|s| s.records.get(rec as usize))
+            .map_or(0, |b| b.get(0x30, 4))
+    };
+    let src = p.inst(s.a).and_then(|i| i.ins.first()).and_then(Operand::as_ap);
+    json!({
+        "ordinal": k, "a": at(s.a), "b": at(s.b),
+        "bytes_per_partition": src.map_or(0, |a| a.bytes_per_partition()),
+        "partitions": src.map_or(0, |a| a.num_partitions()),
+        "dst_of_a": word(s.a), "dst_of_b": word(s.b),
+    })
+}
+
+/// dtype of an ordinal in a table.
+pub(super) fn dtype(v: &Value) -> Option<Dtype> {
+    Dtype::from_ordinal(u16::try_from(v.as_u64()?).ok()?)
+}

@@ -1,0 +1,271 @@
+//! What linking checks and makes, on small programs.
+
+mod common;
+
+use tandem_backend::link::resolve::remote_addr_map;
+use tandem_backend::link::{LinkOptions, LinkedProgram, link};
+use tandem_bir::diag::{Code, Diagnostic, codes};
+use tandem_bir::inst::SyncInfo;
+use tandem_bir::*;
+
+/// An allocated location on a core.
+fn loc(
+    b: &mut common::Build,
+    c: usize,
+    name: &str,
+    mem: MemoryType,
+    addr: u64,
+    base: u32,
+    dims: &[u64],
+) -> MemLocId {
+    let s = common::set(Dtype::Bfloat16, TensorKind::Internal, AddressSpace::Local, dims, name);
+    let mut l = MemoryLocation::new(name, SetId::from_u32(0), mem, dims);
+    l.addr = addr;
+    l.base = base;
+    l.allocated = true;
+    b.p.modules[c].add_location(b.f[c], s, l)
+}
+
+fn push(b: &mut common::Build, c: usize, i: Inst) -> InstId {
+    b.p.modules[c].push_inst(b.b[c], i)
+}
+
+fn op(name: &str, opcode: Opcode, e: EngineKind, ins: Vec<Operand>, outs: Vec<Operand>) -> Inst {
+    let mut i = Inst::new(name, opcode);
+    i.engine = e;
+    i.ins = ins;
+    i.outs = outs;
+    i
+}
+
+fn whole(b: &common::Build, c: usize, l: MemLocId) -> Operand {
+    Operand::Ap(AccessPattern::whole(l, &b.p.modules[c].memlocs[l], Dtype::Bfloat16))
+}
+
+fn swap_program(y: [u64; 2]) -> common::Build {
+    let mut b = common::program(2);
+    for c in 0..2 {
+        let x = loc(&mut b, c, "x", MemoryType::Sb, 0x1000, 32, &[64, 256]);
+        let d = loc(&mut b, c, "y", MemoryType::Sb, y[c], 32, &[64, 256]);
+        let (s, t) = (whole(&b, c, x), whole(&b, c, d));
+        push(&mut b, c, op("swap", Opcode::GpsimdSb2Sb, EngineKind::Pool, vec![s], vec![t]));
+    }
+    b.p.level = Level::Lowered;
+    b
+}
+
+fn ok(b: &common::Build) -> (LinkedProgram, Vec<Diagnostic>) {
+    link(&b.p, LinkOptions::default()).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+fn fails(b: &common::Build, code: Code) -> Diagnostic {
+    let e = link(&b.p, LinkOptions::default()).expect_err("must fail");
+    e.into_iter().find(|d| d.code == code).unwrap_or_else(|| panic!("no {code}"))
+}
+
+#[test]
+fn asymmetric_swap_is_a_note_and_names_the_partner() {
+    use tandem_backend::encode::program::{EncodeOptions, encode_streams};
+    let (l, notes) = ok(&swap_program([0x9000, 0x8000]));
+    assert!(notes.iter().any(|d| d.code == codes::N0010));
+    let (image, _) = encode_streams(&l, EncodeOptions::default()).unwrap();
+    let word = |c: usize| image[c][0].records.iter().find(|b| b.opcode() == 0xBF).unwrap().get(0x30, 4);
+    assert_eq!(word(0), (32 << 18) + 0x8000);
+    assert_eq!(word(1), (32 << 18) + 0x9000);
+    let (_, notes) = ok(&swap_program([0x8000, 0x8000]));
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn swap_counts_and_shapes_must_agree() {
+    let mut b = swap_program([0x8000, 0x8000]);
+    b.p.modules[1].blocks[b.b[1]].insts.clear();
+    let d = fails(&b, codes::N0008);
+    assert_eq!(d.message, "swap count differs: core 0 has 1, core 1 has 0");
+    let mut b = swap_program([0x8000, 0x8000]);
+    let i = b.p.modules[1].blocks[b.b[1]].insts[0];
+    if let Some(Operand::Ap(a)) = b.p.modules[1].insts[i].outs.first_mut() {
+        a.pairs[1].num = 5;
+    }
+    fails(&b, codes::N0009);
+}
+
+#[test]
+fn module_count_and_ids_are_checked() {
+    let mut b = swap_program([0x8000, 0x8000]);
+    b.p.modules.pop();
+    assert!(fails(&b, codes::N0001).notes[0].contains("1513"));
+    let mut b = swap_program([0x8000, 0x8000]);
+    b.p.modules.swap(0, 1);
+    fails(&b, codes::N0001);
+    let mut b = swap_program([0x8000, 0x8000]);
+    b.p.level = Level::Linked;
+    fails(&b, codes::N0025);
+}
+
+fn alias_program(prepare: impl Fn(&mut common::Build)) -> common::Build {
+    let mut b = common::program(2);
+    for c in 0..2 {
+        let _ = loc(&mut b, c, "x", MemoryType::Sb, 0x2000 + 0x100 * c as u64, 0, &[128, 64]);
+        let d = loc(&mut b, c, "y", MemoryType::Sb, 0x4000, 0, &[128, 64]);
+        let a = loc(&mut b, c, &format!("x_remote_{}", 1 - c), MemoryType::Sb, 0, 0, &[128, 64]);
+        b.p.modules[c].memlocs[a].allocated = false;
+        b.p.modules[c].memlocs[a].remote_local_target =
+            Some(RemoteTarget { name: "x".into(), core: CoreId(1 - c as u32) });
+        let (s, t) = (whole(&b, c, a), whole(&b, c, d));
+        push(&mut b, c, op("pull", Opcode::DmaCopy, EngineKind::Unassigned, vec![s], vec![t]));
+    }
+    prepare(&mut b);
+    b.p.level = Level::Lowered;
+    b
+}
+
+#[test]
+fn aliases_get_the_owners_place_once_and_for_all() {
+    let b = alias_program(|_| ());
+    let mut p = b.p.clone();
+    let mut d = Vec::new();
+    remote_addr_map(&mut p, &mut d);
+    assert!(d.is_empty());
+    let once = p.clone();
+    remote_addr_map(&mut p, &mut d);
+    assert!(p == once, "the map is idempotent");
+    let l = p.modules[0].find_location(b.f[0], "x_remote_1").unwrap();
+    assert_eq!((p.modules[0].memlocs[l].addr, p.modules[0].memlocs[l].allocated), (0x2100, true));
+    let (l, _) = ok(&b);
+    assert_eq!(l.cores[0].vars.len(), 1);
+    assert_eq!(l.cores[0].vars[0].class.name(), "remote");
+    assert_eq!(l.cores[0].vars[0].owner, CoreId(1));
+}
+
+#[test]
+fn aliases_that_lead_nowhere_are_refused() {
+    let edit = |f: &dyn Fn(&mut MemoryLocation)| {
+        alias_program(|b| {
+            let l = b.p.modules[1].find_location(b.f[1], "x").unwrap();
+            f(&mut b.p.modules[1].memlocs[l]);
+        })
+    };
+    assert!(fails(&edit(&|l| l.name = "z".into()), codes::N0003).notes[0].contains("1514"));
+    fails(&edit(&|l| l.allocated = false), codes::N0005);
+    fails(&edit(&|l| l.mem = MemoryType::Psum), codes::N0006);
+    let chain = |l: &mut MemoryLocation| {
+        l.remote_local_target = Some(RemoteTarget { name: "y".into(), core: CoreId(0) });
+    };
+    fails(&edit(&chain), codes::N0004);
+    let b = alias_program(|b| {
+        let i = b.p.modules[0].blocks[b.b[0]].insts[0];
+        b.p.modules[0].insts[i].opcode = Opcode::TensorCopy;
+        b.p.modules[0].insts[i].engine = EngineKind::Dve;
+    });
+    fails(&b, codes::N0023);
+}
+
+#[test]
+fn barriers_have_one_id_on_all_cores_and_drift_is_an_error() {
+    let make = |names: [&[&str]; 2]| {
+        let mut b = common::program(2);
+        for c in 0..2 {
+            for n in names[c] {
+                let mut i = Inst::new(n, Opcode::CoreBarrier).with(Attr::Cores, vec![0i64, 1]);
+                i.engine = EngineKind::Pool;
+                push(&mut b, c, i);
+            }
+        }
+        b.p.level = Level::Lowered;
+        b
+    };
+    let (l, _) = ok(&make([&["a", "b"], &["a", "b"]]));
+    assert_eq!(l.barriers.len(), 2);
+    for (id, k) in l.barriers.iter().enumerate() {
+        assert_eq!(k.members.len(), 2);
+        for r in &k.members {
+            assert_eq!(l.inst(*r).unwrap().get_int(Attr::Id), Some(id as i64));
+        }
+    }
+    fails(&make([&["a", "b"], &["a"]]), codes::N0011);
+    fails(&make([&["a", "b"], &["b", "a"]]), codes::N0011);
+    fails(&make([&["a"], &["c"]]), codes::N0011);
+}
+
+fn sync(l: &LinkedProgram, name: &str) -> SyncInfo {
+    let m = &l.program.modules[0];
+    let i = m.insts.values().find(|i| i.name == name).unwrap();
+    i.more.as_ref().and_then(|m| m.sync.clone()).unwrap_or_default()
+}
+
+/// Vector writes, Scalar reads, GPSIMD reads both.
+#[test]
+fn edges_become_the_fewest_waits() {
+    let mut b = common::program(1);
+    b.p.modules[0].core = Some(CoreId(0));
+    let l: Vec<MemLocId> = (0..4)
+        .map(|k| loc(&mut b, 0, &format!("t{k}"), MemoryType::Sb, 0x1000 * (k + 1), 0, &[128, 64]))
+        .collect();
+    let w = |b: &common::Build, k: usize| whole(b, 0, l[k]);
+    let (t0, t1, t2, t3) = (w(&b, 0), w(&b, 1), w(&b, 2), w(&b, 3));
+    let ld =
+        push(&mut b, 0, op("a", Opcode::TensorCopy, EngineKind::Dve, vec![t0.clone()], vec![t1.clone()]));
+    let mut s = op("s", Opcode::TensorCopy, EngineKind::Activation, vec![t1.clone()], vec![t2.clone()]);
+    s.deps = vec![inst::Dep { inst: ld, kind: EdgeKind::Flow }];
+    let s = push(&mut b, 0, s);
+    let mut p = op("p", Opcode::TensorCopy, EngineKind::Pool, vec![t2], vec![t3]);
+    p.deps = vec![inst::Dep { inst: ld, kind: EdgeKind::Flow }, inst::Dep { inst: s, kind: EdgeKind::Flow }];
+    push(&mut b, 0, p);
+    b.p.level = Level::Lowered;
+    let (l, _) = ok(&b);
+    let (a, s, p) = (sync(&l, "a"), sync(&l, "s"), sync(&l, "p"));
+    assert_eq!((a.on_wait.len(), a.on_update.len()), (0, 1));
+    assert_eq!((s.on_wait.len(), s.on_update.len()), (1, 1));
+    // the wait for `s` implies the one for `a`
+    assert_eq!((p.on_wait.len(), p.on_update.len()), (1, 0));
+    assert_eq!(p.on_wait[0].sem, s.on_update[0].sem);
+    assert_eq!(s.on_wait[0].value, 1);
+}
+
+#[test]
+fn streams_wait_for_their_transfers_and_end_in_exit() {
+    let (l, _) = ok(&alias_program(|_| ()));
+    for (c, core) in l.cores.iter().enumerate() {
+        assert_eq!(core.streams.len(), 1);
+        let ops: Vec<Opcode> =
+            core.streams[0].insts.iter().map(|i| l.program.modules[c].insts[*i].opcode).collect();
+        assert_eq!(ops, [Opcode::DmaCopy, Opcode::EventSemaphore, Opcode::Exit]);
+    }
+}
+
+#[test]
+fn a_copy_of_many_dimensions_becomes_several_records() {
+    let mut b = common::program(1);
+    b.p.modules[0].core = Some(CoreId(0));
+    let x = loc(&mut b, 0, "x", MemoryType::Dram, 0, 0, &[4096, 64]);
+    let y = loc(&mut b, 0, "y", MemoryType::Sb, 0, 0, &[128, 2048]);
+    let src = AccessPattern::new(x, Dtype::Bfloat16, 0, &[(900, 128), (200, 3), (40, 4), (10, 2), (1, 4)]);
+    let dst = AccessPattern::new(y, Dtype::Bfloat16, 0, &[(1024, 128), (1, 96)]);
+    push(&mut b, 0, op("cp", Opcode::DmaCopy, EngineKind::Sp, vec![src.clone().into()], vec![dst.into()]));
+    b.p.level = Level::Lowered;
+    let (l, _) = ok(&b);
+    let m = &l.program.modules[0];
+    let parts: Vec<&Inst> = l.cores[0].streams[0]
+        .insts
+        .iter()
+        .map(|i| &m.insts[*i])
+        .filter(|i| i.opcode == Opcode::DmaCopy)
+        .collect();
+    assert!(parts.len() > 1);
+    // the pieces walk the same elements in the same order
+    let walk = |a: &AccessPattern| -> Vec<i64> {
+        let mut out = vec![a.offset];
+        for p in &a.pairs {
+            out = out.iter().flat_map(|o| (0..p.num as i64).map(move |k| o + k * p.step)).collect();
+        }
+        out
+    };
+    let all: Vec<i64> = parts.iter().flat_map(|i| walk(i.ins[0].as_ap().unwrap())).collect();
+    assert_eq!(all, walk(&src));
+    let posts: usize = parts
+        .iter()
+        .map(|i| i.more.as_ref().and_then(|m| m.sync.as_ref()).map_or(0, |s| s.on_update.len()))
+        .sum();
+    assert_eq!(posts, 1, "one completion");
+}
