@@ -36,6 +36,7 @@ pub(crate) struct Options {
     pub(crate) schedule: Schedule,
     pub(crate) birsim: bool,
     pub(crate) step_limit: Option<u64>,
+    pub(crate) race_check: bool,
 }
 
 impl Options {
@@ -69,7 +70,8 @@ impl Options {
     }
 
     fn run(&self) -> RunOptions {
-        let mut o = RunOptions { schedule: self.schedule, ..RunOptions::default() };
+        let mut o =
+            RunOptions { schedule: self.schedule, race_check: self.race_check, ..RunOptions::default() };
         if self.birsim {
             o.profile = NumericProfile::birsim();
         }

@@ -38,5 +38,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(run::lower, m)?)?;
     m.add_function(wrap_pyfunction!(run::explain, m)?)?;
     m.add_function(wrap_pyfunction!(run::run, m)?)?;
+    m.add_function(wrap_pyfunction!(run::command, m)?)?;
     Ok(())
 }

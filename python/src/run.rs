@@ -4,6 +4,7 @@
 use crate::compile::{self, Constants, Options, Staged};
 use crate::kernel::Kernel;
 use crate::view::elem_of;
+use clap::Parser as _;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -62,6 +63,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         "schedule",
         "numeric_profile",
         "max_steps",
+        "race_check",
     ];
     for key in d.keys() {
         let key: String = key.extract()?;
@@ -115,6 +117,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         schedule,
         birsim: word(d, "numeric_profile", &[("hw", false), ("birsim", true)])?.unwrap_or(false),
         step_limit: one(d, "max_steps")?,
+        race_check: one(d, "race_check")?.unwrap_or(true),
     })
 }
 
@@ -328,4 +331,17 @@ pub(crate) fn run<'py>(
         }
     }
     Ok((outputs, report.to_string()))
+}
+
+/// The command `tandem` with these arguments (the program's name first); its exit code.
+#[pyfunction]
+pub(crate) fn command(py: Python<'_>, argv: Vec<String>) -> i32 {
+    py.detach(|| match tandem::cli::Cli::try_parse_from(argv) {
+        Ok(cli) => i32::from(tandem::cmd::dispatch(&cli)),
+        Err(e) => {
+            // Help and version go to standard output, mistakes to standard error. A closed pipe is no concern of ours.
+            let _ = e.print();
+            e.exit_code()
+        }
+    })
 }

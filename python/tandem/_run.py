@@ -44,6 +44,7 @@ class Options:
     schedule: str | None = None
     numeric_profile: str | None = None
     max_steps: int | None = None
+    race_check: bool | None = None
     #: Run the static checks before running.
     check: bool = True
     #: A line of progress on a terminal for work of over a second.

@@ -480,15 +480,16 @@ def parameters(text, values):
 class Function:
     """A function of `nki.isa` or `nki.collectives`."""
 
-    def __init__(self, name, params, operator=None, fields=(), checks=(), build=None, since=None, until=None, doc=""):
+    def __init__(self, name, params, operator=None, fields=(), checks=(), build=None, since=None, until=None, short="nisa"):
         self.__name__ = self.__qualname__ = name
+        self.full_name = f"{short}.{name}"
         self.params = params
         self.operator = operator
         self.fields = tuple(fields)
         self.checks = tuple(checks)
         self.build = build
         self.since, self.until = since, until
-        self.__doc__ = doc
+        self.__doc__ = f"Signature: {name}({', '.join(p.name for p in params)})."
         self.names = [p.name for p in params]
         self.known = frozenset(self.names)
         self.required = [p.name for p in params if p.default is Param.REQUIRED]
@@ -506,12 +507,6 @@ class Function:
                 inspect.Parameter(p.name, kind, default=default)
             )
         return inspect.Signature(first + rest)
-
-    @property
-    def full_name(self):
-        return f"{self.module}.{self.__name__}"
-
-    module = "nisa"
 
     def __repr__(self):
         return f"<function {self.full_name}>"

@@ -27,8 +27,7 @@ class ReplicaGroup:
 
 
 def row(name, signature, build):
-    f = Function(name, parameters(", ".join(p for p in (signature, "priority=None, name=None") if p), {}), build=build)
-    f.module = "ncc"
+    f = Function(name, parameters(", ".join(p for p in (signature, "priority=None, name=None") if p), {}), build=build, short="ncc")
     f.__module__ = __name__
     TABLE[name] = f
     globals()[name] = f
