@@ -401,8 +401,11 @@ impl<'s> Reader<'s, '_> {
         let mut constants = Vec::new();
         let mut extra: Extra = None;
         let mut attributes = Map::new();
+        let mut has_functions = false;
+        let start = self.at()?;
         let mut first = self.object()?;
         while let Some(key) = self.key(&mut first)? {
+            has_functions |= matches!(&*key, "functions" | "nki_functions");
             match &*key {
                 "arch" => {
                     if let Some(a) = self.member()? {
@@ -454,6 +457,10 @@ impl<'s> Reader<'s, '_> {
                 "tandem" => info = Some(self.tandem(&mut constants)?),
                 _ => self.keep(&mut extra, key)?,
             }
+        }
+        if !has_functions {
+            // Any other JSON object would otherwise pass as an empty module.
+            self.error(P0110, start, "this is no BIR module: it has no `functions`")?;
         }
         if !attributes.is_empty() {
             extra.get_or_insert_default().insert("attributes".to_owned(), Value::Object(attributes));
