@@ -498,11 +498,13 @@ fn bytes_that_are_no_program_are_refused() {
         b"bir x",
         b"\"text\"",
         b"{\"functions\": 3}",
+        b"{}",
+        b"{\"version\": 2, \"arch\": \"gen3\"}",
     ] {
         assert!(fs::read_bytes(bytes, "x").is_err(), "{}", String::from_utf8_lossy(bytes));
     }
-    // An empty module is a module.
-    assert_eq!(fs::read_bytes(b"{}", "x").expect("empty").modules.len(), 1);
+    // A module without functions in it is a module.
+    assert_eq!(fs::read_bytes(b"{\"functions\": []}", "x").expect("empty").modules.len(), 1);
 }
 
 #[test]
