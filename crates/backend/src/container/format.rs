@@ -123,7 +123,7 @@ pub fn fnv(h: u64, bytes: &[u8]) -> u64 {
 pub const FNV_START: u64 = 0xCBF2_9CE4_8422_2325;
 
 /// Lays out sections: header, table, payloads aligned to 64 bytes. The offsets of `sections` are set.
-pub fn assemble(arch: u16, cores: u8, flags: u8, sections: &mut Vec<Section>) -> Vec<u8> {
+pub fn assemble(arch: u16, cores: u8, flags: u8, sections: &mut [Section]) -> Vec<u8> {
     sections.sort_by_key(|s| (s.kind, s.core, s.engine));
     let table = (HEADER + ENTRY * sections.len()).next_multiple_of(64);
     let mut at = table;

@@ -186,7 +186,8 @@ pub fn group_len(records: &[Bundle]) -> usize {
 pub fn decode(records: &[Bundle], ctx: &DmaCtx<'_>, patch: &Patch) -> WireResult<Inst> {
     let bad = |m: &str| WireError::new(codes::E0104, m.to_owned());
     let arch = ctx.geo.arch;
-    let (Some(first), false) = (records.first(), records.is_empty() || records.len() % 2 != 0) else {
+    let (Some(first), false) = (records.first(), records.is_empty() || !records.len().is_multiple_of(2))
+    else {
         return Err(bad("a kept collective is pairs of 0xD9 and 0xDA"));
     };
     let mut inst = Inst::new("", Opcode::CollectiveCompute);

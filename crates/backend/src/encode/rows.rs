@@ -267,7 +267,7 @@ const fn read_accumulator(out: Slot) -> [Field; 5] {
     [
         fld(0x1C, 4, "elements per partition", Elems(out)),
         dtype(0x20, "dtype", out),
-        konst(0x21, 1, "reserved", 0),
+        konst(0x21, 1, "fixed", 0),
         channels(0x22, out),
         tensor(0x2C, 1, "dst", out),
     ]
@@ -344,7 +344,7 @@ pub static IOTA: Form = form(
     &[
         int(0x0C, 4, "base", Attr::Base),
         special(0x10, 16, "pattern", Special::IotaPattern),
-        konst(0x20, 1, "reserved", 0),
+        konst(0x20, 1, "fixed", 0),
         dtype(0x21, "out_dtype", O0),
         channels(0x22, O0),
         int(0x24, 4, "channel_multiplier", Attr::ChannelMultiplier),

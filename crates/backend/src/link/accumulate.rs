@@ -7,6 +7,7 @@
 //! the stop flag.
 
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::table::AUTO_ACCUMULATION;
@@ -19,7 +20,7 @@ const PARTITION: usize = 0x4000;
 
 /// State of PSUM bytes: per 4-byte word of each partition, who opened it last (0 = closed).
 #[derive(Clone, PartialEq)]
-struct Psum(FxHashMap<(u32, u32), Cell>);
+struct Psum(BTreeMap<(u32, u32), Cell>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cell {
@@ -99,7 +100,7 @@ pub(super) fn resolve(program: &Program, m: &mut Module, func: FuncId, diags: &m
     let succ = successors(m, func);
     let mut entry: FxHashMap<BlockId, Psum> = FxHashMap::default();
     if let Some(first) = blocks.first() {
-        entry.insert(*first, Psum(FxHashMap::default()));
+        entry.insert(*first, Psum(BTreeMap::new()));
     }
     let mut work: Vec<BlockId> = blocks.first().copied().into_iter().collect();
     let mut guard = 0usize;

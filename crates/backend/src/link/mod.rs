@@ -63,9 +63,9 @@ pub fn link(
     check_remote_updates(&p, &mut diags);
     let geo = phys::geometry(spec);
     let mut linked = Vec::new();
-    for c in 0..p.modules.len() {
+    for (c, func) in funcs.iter().enumerate() {
         let mut m = std::mem::replace(&mut p.modules[c], Module::new("", None, ArchLevel::Gen3));
-        if let Some(f) = funcs[c] {
+        if let Some(f) = *func {
             linked.push(link_core(program, &mut m, f, &geo, &mut diags));
         } else {
             linked.push(None);
@@ -73,15 +73,10 @@ pub fn link(
         p.modules[c] = m;
     }
     stop(&mut diags)?;
-    let mut cores = Vec::new();
-    for (m, l) in p.modules.iter().zip(linked) {
-        let l = l.unwrap_or_default();
-        cores.push(l);
-        let _ = m;
-    }
-    let swaps = pair_swaps(&p, &cores, &geo, &mut diags);
-    let barriers = number_barriers(&mut p, &cores, &mut diags);
-    let tokens = if options.tokens_order { number_tokens(&p, &cores, &mut diags) } else { Vec::new() };
+    let cores: Vec<LinkedCore> = linked.into_iter().map(Option::unwrap_or_default).collect();
+    let swaps = pair_swaps(&p, &geo, &mut diags);
+    let barriers = number_barriers(&mut p, &mut diags);
+    let tokens = if options.tokens_order { number_tokens(&p, &mut diags) } else { Vec::new() };
     stop(&mut diags)?;
     p.level = Level::Linked;
     Ok((LinkedProgram { program: p, cores, barriers, tokens, swaps }, diags))
@@ -441,14 +436,8 @@ fn in_order(m: &Module, op: Opcode) -> Vec<InstId> {
 }
 
 /// Step 5: the k-th swap of each core.
-fn pair_swaps(
-    p: &Program,
-    cores: &[LinkedCore],
-    geo: &Geometry,
-    diags: &mut Vec<Diagnostic>,
-) -> Vec<SwapPair> {
+fn pair_swaps(p: &Program, geo: &Geometry, diags: &mut Vec<Diagnostic>) -> Vec<SwapPair> {
     let lists: Vec<Vec<InstId>> = p.modules.iter().map(|m| in_order(m, Opcode::GpsimdSb2Sb)).collect();
-    let _ = cores;
     if lists.iter().all(Vec::is_empty) {
         return Vec::new();
     }
@@ -521,8 +510,7 @@ fn pair_swaps(
 }
 
 /// Step 8: barriers. Ids are equal on all cores and distinct across barriers.
-fn number_barriers(p: &mut Program, cores: &[LinkedCore], diags: &mut Vec<Diagnostic>) -> Vec<Barrier> {
-    let _ = cores;
+fn number_barriers(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Barrier> {
     let lists: Vec<Vec<InstId>> = p.modules.iter().map(|m| in_order(m, Opcode::CoreBarrier)).collect();
     let n = p.modules.len() as i64;
     let cores_of = |p: &Program, c: usize, i: InstId| -> Vec<i64> {
@@ -533,8 +521,7 @@ fn number_barriers(p: &mut Program, cores: &[LinkedCore], diags: &mut Vec<Diagno
     let mut by_name: FxHashMap<String, usize> = FxHashMap::default();
     let mut sets: Vec<(InstId, usize, i64)> = Vec::new();
     for (c, list) in lists.iter().enumerate() {
-        let mut ordinal = 0usize;
-        for &i in list {
+        for (ordinal, &i) in list.iter().enumerate() {
             let name = p.modules[c].insts[i].name.clone();
             let members = cores_of(p, c, i);
             let id = if let Some(&id) = by_name.get(name.as_str()) {
@@ -574,7 +561,6 @@ fn number_barriers(p: &mut Program, cores: &[LinkedCore], diags: &mut Vec<Diagno
                     }
                 }
             };
-            ordinal += 1;
             let b = &mut out[id];
             if b.cores.iter().map(|c| i64::from(*c)).ne(members.iter().copied()) {
                 diags.push(
@@ -621,8 +607,7 @@ fn number_barriers(p: &mut Program, cores: &[LinkedCore], diags: &mut Vec<Diagno
 }
 
 /// Step 8: tokens, in the order of core 0, then of the others.
-fn number_tokens(p: &Program, cores: &[LinkedCore], diags: &mut Vec<Diagnostic>) -> Vec<Token> {
-    let _ = cores;
+fn number_tokens(p: &Program, diags: &mut Vec<Diagnostic>) -> Vec<Token> {
     let name_of = |c: usize, l: MemLocId| -> String {
         let m = &p.modules[c];
         let t = m.memlocs[l].remote_local_target.as_ref();

@@ -42,7 +42,7 @@ pub fn remote_addr_map(p: &mut Program, diags: &mut Vec<Diagnostic>) {
                 continue;
             }
             if owner.is_remote()
-                && !(owner.remote_local_target.as_ref().is_some_and(|t| t.core.index() == oc))
+                && owner.remote_local_target.as_ref().is_none_or(|t| t.core.index() != oc)
             {
                 diags.push(
                     Diagnostic::new(
@@ -143,7 +143,7 @@ pub fn check_locations(p: &Program, diags: &mut Vec<Diagnostic>) {
             }
             let set = m.set_of(l);
             let border = set.kind.is_input() || set.kind.is_output() || set.file.is_some();
-            if !loc.allocated && !(border && loc.mem == MemoryType::Dram) {
+            if !(loc.allocated || border && loc.mem == MemoryType::Dram) {
                 diags.push(
                     Diagnostic::new(codes::N0007, format!("location `{}` has no address", loc.name))
                         .site(site()),

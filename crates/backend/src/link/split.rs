@@ -124,7 +124,7 @@ pub fn slice(a: &AccessPattern, start: u64, len: u64) -> Option<AccessPattern> {
         offset = offset.checked_add(p.step.checked_mul(i64::try_from(at).ok()?)?)?;
         let n = if open { (len / inner.max(1)).max(1) } else { p.num };
         if open && len >= inner {
-            if len % inner != 0 || at.checked_add(n)? > p.num || rest != 0 {
+            if !len.is_multiple_of(inner) || at.checked_add(n)? > p.num || rest != 0 {
                 return None;
             }
             open = false;

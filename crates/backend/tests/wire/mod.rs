@@ -149,7 +149,12 @@ impl Bench {
                 apply_attrs(&mut i, patch);
                 Ok(i)
             }
-            (_, Piece::Collective) => panic!("no collective here"),
+            (_, Piece::Collective) => {
+                let dma = DmaCtx { geo: self.geo, places: &places };
+                let mut i = tandem_backend::encode::collective::decode(records, &dma, patch)?;
+                apply_attrs(&mut i, patch);
+                Ok(i)
+            }
         }
     }
 }

@@ -28,11 +28,11 @@ impl Run<'_> {
                 errs.push(Diagnostic::new(codes::U0003, format!("{have} was given, {want} is wanted")));
                 continue;
             }
-            for c in 0..self.cores.len() {
+            for (c, names) in names.iter().enumerate() {
                 if p.core.is_some_and(|x| x.index() != c) {
                     continue;
                 }
-                if let Some(l) = names[c].find_any(self.cores[c].module, &p.location)
+                if let Some(l) = names.find_any(self.cores[c].module, &p.location)
                     && let Err(e) = self.store(c, l, &t.bytes)
                 {
                     errs.push(Diagnostic::new(codes::U0003, format!("input `{}`: {e}", p.name)));
