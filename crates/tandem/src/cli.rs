@@ -29,6 +29,10 @@ pub enum Verb {
     Check(CheckArgs),
     /// Simulate on all cores and write the outputs.
     Run(RunArgs),
+    /// Compile to 64-byte instruction bundles and write a container.
+    Encode(EncodeArgs),
+    /// Print the bundles of a container.
+    Disasm(DisasmArgs),
     /// Why each swap took its transport, or the page of a diagnostic code.
     Explain(ExplainArgs),
     /// Print a shell's completion script.
@@ -159,6 +163,8 @@ pub enum Emit {
     Bir,
     /// After the multi-core passes.
     Lowered,
+    /// Names resolved, semaphores allocated.
+    Linked,
 }
 
 /// `tandem lower`.
@@ -226,6 +232,10 @@ pub enum RunLevel {
     Bir,
     /// Engines and DMA queues asynchronous, started by dependency edges.
     Lowered,
+    /// Queue order and semaphores.
+    Linked,
+    /// The same, decoded from the bundles.
+    Bundles,
 }
 
 /// `tandem run`.
@@ -276,6 +286,47 @@ pub enum Profile {
     Hw,
     /// The vendor's BIR simulator.
     Birsim,
+}
+
+/// Content of byte +0x21 of the swap's bundle (decision D5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Bf21 {
+    /// Number of active partitions.
+    Count,
+    /// Base partition of the partner's tile.
+    PeerPartition,
+}
+
+/// `tandem encode`.
+#[derive(Debug, Args)]
+pub struct EncodeArgs {
+    /// Kernel or BIR file, folder of per-core BIR, or `-`.
+    pub file: PathBuf,
+    /// Write the container here.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// List the record layouts that are our own choice.
+    #[arg(long)]
+    pub explain: bool,
+    /// Leave out the table of names and source positions.
+    #[arg(long)]
+    pub no_debug: bool,
+    /// Content of byte +0x21 of the swap's bundle.
+    #[arg(long, value_enum, default_value_t = Bf21::Count)]
+    pub bf21: Bf21,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+/// `tandem disasm`.
+#[derive(Debug, Args)]
+pub struct DisasmArgs {
+    /// A container, or anything that can be encoded.
+    pub file: PathBuf,
+    /// Compiler options, for a file that is no container.
+    #[command(flatten)]
+    pub compile: CompileArgs,
 }
 
 /// `tandem explain`.

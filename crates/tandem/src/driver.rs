@@ -8,6 +8,8 @@
 
 use crate::cli::{CompileArgs, LocalAllReduce, Ptcom, Transport};
 use crate::load::{Input, read_relative};
+use tandem_backend::container::{self, WriteOptions};
+use tandem_backend::link::{LinkOptions, LinkedProgram};
 use tandem_backend::pass::{self, Hooks, NoHooks, PassOptions, PassOutcome};
 use tandem_backend::pipeline;
 use tandem_bir::diag::{Diagnostic, codes};
@@ -130,6 +132,11 @@ pub fn to_bir_with(input: &Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> 
                 None => return out,
             }
         }
+        Input::Container(..) => {
+            let text = "a container is already encoded: it has no level bir or lowered";
+            out.diags.push(Diagnostic::new(codes::U0001, text));
+            return out;
+        }
         Input::Bir(p, _) => {
             let mut p = (**p).clone();
             if let Some(a) = arch {
@@ -191,6 +198,36 @@ pub fn to_lowered(staged: Staged, args: &CompileArgs) -> Staged {
     to_lowered_with(staged, args, &mut NoHooks)
 }
 
+/// Links a program of level `lowered`; findings go to `staged`.
+pub fn link(staged: &mut Staged, args: &CompileArgs) -> Option<LinkedProgram> {
+    let p = staged.program.as_ref()?;
+    let tokens_order = pass_options(args, p).ptcom == pass::PtcomMode::P2p;
+    match tandem_backend::link::link(p, LinkOptions { tokens_order }) {
+        Ok((l, notes)) => {
+            staged.diags.extend(notes);
+            Some(l)
+        }
+        Err(found) => {
+            staged.diags.extend(found);
+            None
+        }
+    }
+}
+
+/// Encodes a linked program; findings go to `diags`.
+pub fn encode(l: &LinkedProgram, opts: WriteOptions, diags: &mut Vec<Diagnostic>) -> Option<Vec<u8>> {
+    match container::encode(l, opts) {
+        Ok((bytes, notes)) => {
+            diags.extend(notes);
+            Some(bytes)
+        }
+        Err(found) => {
+            diags.extend(found);
+            None
+        }
+    }
+}
+
 impl Staged {
     fn take(&mut self, o: PassOutcome) {
         self.diags.extend(o.diags.iter().cloned());
@@ -225,6 +262,10 @@ fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
 
 /// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels.
 pub fn check(input: &Input, args: &CompileArgs) -> Vec<Diagnostic> {
+    if let Input::Container(..) = input {
+        // Reading has checked it: layout, checksums, and that every record encodes back to itself.
+        return Vec::new();
+    }
     let mut staged = to_bir(input, args);
     if let Some(p) = &staged.program {
         let found = tandem_check::check(p, &check_options(args, p));

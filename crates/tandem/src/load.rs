@@ -2,6 +2,8 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use tandem_backend::container;
+use tandem_backend::link::LinkedProgram;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::{Program, fs, json, text};
 use tandem_klr::{FileKind, ReadOutcome};
@@ -13,6 +15,8 @@ pub enum Input {
     Klr(Box<ReadOutcome>, PathBuf),
     /// A program in BIR.
     Bir(Box<Program>, BirForm),
+    /// A container of bundles: its bytes, checked and decoded.
+    Container(Vec<u8>, Box<LinkedProgram>),
 }
 
 /// Form a BIR program came in.
@@ -58,6 +62,10 @@ pub fn load(path: &Path) -> Result<Input, Vec<Diagnostic>> {
         ]
     })?;
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+    if container::is_container(&bytes) {
+        let p = container::decode(&bytes).map_err(|d| vec![d])?;
+        return Ok(Input::Container(bytes, Box::new(p)));
+    }
     let Some(form) = bir_form(&bytes) else {
         // The KLR reader names what it found instead of a kernel.
         let outcome = tandem_klr::read(&bytes).map_err(|e| vec![e.into()])?;

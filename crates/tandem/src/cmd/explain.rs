@@ -46,7 +46,10 @@ pub(super) fn run(a: &ExplainArgs, console: Console) -> u8 {
 /// A capital letter and four digits that is no file here.
 fn is_code(what: &str) -> bool {
     let b = what.as_bytes();
-    b.len() == 5 && b[0].is_ascii_uppercase() && b[1..].iter().all(u8::is_ascii_digit) && !Path::new(what).exists()
+    b.len() == 5
+        && b[0].is_ascii_uppercase()
+        && b[1..].iter().all(u8::is_ascii_digit)
+        && !Path::new(what).exists()
 }
 
 fn page(code: Code, format: Format) {

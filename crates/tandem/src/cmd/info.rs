@@ -6,6 +6,7 @@ use crate::out::{self, Console};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use tandem_backend::container;
 use tandem_bir::diag::{Diagnostic, exit_code};
 use tandem_bir::{Port, Program};
 
@@ -27,6 +28,13 @@ pub(super) fn run(a: &InfoArgs, console: Console) -> u8 {
             let notes: Vec<Diagnostic> = outcome.notes.iter().cloned().map(Diagnostic::from).collect();
             console.diagnostics(&notes);
         }
+        Input::Container(bytes, _) => match container::read_sections(bytes) {
+            Ok(c) => super::print_json(&container::info(&c)),
+            Err(d) => {
+                console.diagnostics(std::slice::from_ref(&d));
+                return exit_code(&[d]);
+            }
+        },
         Input::Bir(p, form) => match a.format {
             Format::Text => out::print(&bir_text(p, *form)),
             Format::Json => super::print_json(&bir_json(p, *form)),

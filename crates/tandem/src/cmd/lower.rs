@@ -24,8 +24,11 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
     }
     let mut hooks = LowerHooks { args: a, times: Vec::new() };
     let mut staged = driver::to_bir_with(&input, &a.compile, &mut hooks);
-    if a.emit == Emit::Lowered {
+    if a.emit != Emit::Bir {
         staged = driver::to_lowered_with(staged, &a.compile, &mut hooks);
+    }
+    if a.emit == Emit::Linked {
+        staged.program = driver::link(&mut staged, &a.compile).map(|l| l.program);
     }
     if a.time_passes {
         for (name, t) in &hooks.times {
@@ -64,7 +67,9 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {
         (Input::Klr(..), Format::Json) => {
             Diagnostic::new(codes::U0001, "level klr has no JSON form; use --format text")
         }
-        (Input::Bir(..), _) => Diagnostic::new(codes::U0001, "the input is BIR: it has no level klr"),
+        (Input::Bir(..) | Input::Container(..), _) => {
+            Diagnostic::new(codes::U0001, "only a traced kernel has level klr")
+        }
     };
     console.diagnostics(std::slice::from_ref(&d));
     exit_code(&[d])

@@ -1,6 +1,8 @@
 //! One module per verb. Each returns the exit code.
 
 mod check;
+mod disasm;
+mod encode;
 mod explain;
 mod info;
 mod lower;
@@ -18,6 +20,8 @@ pub fn dispatch(cli: &Cli) -> u8 {
         Verb::Lower(a) => lower::run(a, console),
         Verb::Check(a) => check::run(a, console),
         Verb::Run(a) => run::run(a, console),
+        Verb::Encode(a) => encode::run(a, console),
+        Verb::Disasm(a) => disasm::run(a, console),
         Verb::Explain(a) => explain::run(a, console),
         Verb::Completions { shell } => {
             let mut buf = Vec::new();

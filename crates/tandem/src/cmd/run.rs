@@ -2,12 +2,14 @@
 
 use crate::cli::{Format, Profile, RunArgs, RunLevel};
 use crate::driver::{self, Staged};
-use crate::load::load;
+use crate::load::{Input, load};
 use crate::out::{self, Console};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::explain::ExplainRow;
+use tandem_backend::link::LinkedProgram;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
 use tandem_bir::dtype::NumericClass;
 use tandem_bir::{Dtype, Port, Program};
@@ -15,7 +17,9 @@ use tandem_sim::num::convert;
 use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::state::Print;
 use tandem_sim::tensor::describe;
-use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random};
+use tandem_sim::{
+    Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, queue_style, random,
+};
 
 pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
     let finish = |diags: &[Diagnostic], extra: serde_json::Value| {
@@ -42,12 +46,15 @@ pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
         Ok(o) => o,
         Err(d) => return finish(&[d], json!({})),
     };
-    let mut staged = driver::to_bir(&input, &a.compile);
-    if a.level == RunLevel::Lowered {
-        staged = driver::to_lowered(staged, &a.compile);
-    }
-    let Some(program) = &staged.program else { return finish(&staged.diags, json!({})) };
-    let (outcome, made) = match simulate(a, program, positional, opts) {
+    let (staged, linked) = stage(a, input);
+    let Some(program) = linked.as_ref().map(|l| &l.program).or(staged.program.as_ref()) else {
+        return finish(&staged.diags, json!({}));
+    };
+    let result = match &linked {
+        Some(l) => simulate_linked(a, l, positional, opts),
+        None => simulate(a, program, positional, opts),
+    };
+    let (outcome, made) = match result {
         Ok(o) => o,
         Err(d) => {
             let mut all = staged.diags;
@@ -86,6 +93,37 @@ pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
             "written": written.iter().map(|p| p.display().to_string()).collect::<Vec<_>>(),
         }),
     )
+}
+
+/// Brings the input to the level that is to run. The second part is there for levels `linked` and `bundles`.
+fn stage(a: &RunArgs, input: Input) -> (Staged, Option<LinkedProgram>) {
+    if let Input::Container(_, linked) = input {
+        return (Staged::default(), Some(*linked));
+    }
+    let mut staged = driver::to_bir(&input, &a.compile);
+    if a.level != RunLevel::Bir {
+        staged = driver::to_lowered(staged, &a.compile);
+    }
+    let linked = match a.level {
+        RunLevel::Bir | RunLevel::Lowered => return (staged, None),
+        RunLevel::Linked => driver::link(&mut staged, &a.compile),
+        RunLevel::Bundles => driver::link(&mut staged, &a.compile)
+            .and_then(|l| driver::encode(&l, WriteOptions::default(), &mut staged.diags))
+            .and_then(|bytes| container::decode(&bytes).map_err(|d| staged.diags.push(d)).ok()),
+    };
+    // Without a linked program there is nothing to run at this level.
+    staged.program = None;
+    (staged, linked)
+}
+
+fn simulate_linked(
+    a: &RunArgs,
+    linked: &LinkedProgram,
+    positional: &[PathBuf],
+    opts: RunOptions,
+) -> Result<(Outcome, Vec<String>), Vec<Diagnostic>> {
+    let (inputs, made) = gather(a, positional, &linked.program.signature.inputs)?;
+    Ok((queue_style::run(linked, &inputs, opts)?, made))
 }
 
 fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
@@ -234,6 +272,8 @@ fn summary(
     let level = match a.level {
         RunLevel::Bir => "bir",
         RunLevel::Lowered => "lowered",
+        RunLevel::Linked => "linked",
+        RunLevel::Bundles => "bundles",
     };
     let cores = p.lnc_size;
     let _ = writeln!(s, "{}: {cores} core{}, level {level}", p.name, if cores == 1 { "" } else { "s" });
