@@ -411,3 +411,19 @@ def add_one_core(a, b):
     nisa.tensor_tensor(dst=z, data1=x, data2=y, op=nl.add)
     nisa.dma_copy(dst=out, src=z)
     return out
+
+
+@nki.jit
+def reshaped_dynamic(x, index):
+    """A row of a reshaped tensor by a register: the moving dimension counts the reshaped shape."""
+    p, f = x.shape
+    out = nl.ndarray((1, f // 2), dtype=x.dtype, buffer=nl.shared_hbm)
+    i = nl.ndarray((1, 1), nl.int32)
+    nisa.dma_copy(dst=i, src=index)
+    r = nisa.register_alloc(i)
+    rows = x.reshape((p * 2, f // 2))
+    tile = nl.ndarray((1, f // 2), x.dtype)
+    nisa.dma_copy(dst=tile, src=rows.ap([[f // 2, 1], [1, f // 2]], scalar_offset=r, indirect_dim=0))
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    nisa.dma_copy(dst=out, src=tile)
+    return out

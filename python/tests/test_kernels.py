@@ -74,6 +74,7 @@ CASES = {
     "while": (k.count_down, (X256[:128], np.array([[5]], np.int32)), X256[:128] * 32, 0),
     "while never": (k.count_down, (X256[:128], np.array([[0]], np.int32)), X256[:128], 0),
     "structured loops": (k.structured_loops, (X256[:128],), (X256[:128] + 1 + 1) / 8, 1e-6),
+    "reshaped": (k.reshaped_dynamic, (X32, np.array([[37]], np.int32)), X32.reshape(64, 16)[37:38] + 1, 1e-6),
     "transposes": (k.transposes, (X32,), np.stack([X32.T] * 3), 0),
     "constants": (k.constants[2], (X256,), X256 + np.vstack([RAMP + EYE] * 2), 1e-6),
     "ordered": (k.ordered, (X256[:128],), (X256[:128] + 1) * 3 + 1, 1e-6),

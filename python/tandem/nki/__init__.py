@@ -10,7 +10,7 @@ import importlib.util
 import sys
 
 from .._launch import Kernel, jit, simulate
-from . import collectives, isa, language, typing
+from . import collectives, dtype, isa, language, tensor, typing
 from .language import DType, NKIObject
 
 #: Simulates a kernel on numpy arrays; another name of `simulate`.
@@ -22,11 +22,13 @@ __all__ = [
     "NKIObject",
     "collectives",
     "cpu_simulate",
+    "dtype",
     "install",
     "isa",
     "jit",
     "language",
     "simulate",
+    "tensor",
     "typing",
     "uninstall",
 ]
@@ -38,6 +40,8 @@ _MODULES = {
     "nki.language": f"{__name__}.language",
     "nki.collectives": f"{__name__}.collectives",
     "nki.typing": f"{__name__}.typing",
+    "nki.dtype": f"{__name__}.dtype",
+    "nki.tensor": f"{__name__}.tensor",
 }
 
 
