@@ -1,0 +1,6 @@
+; Double buffering through shared DRAM: core 0 produces into one slot while core 1 consumes the other.
+; run: check %e/kernels/ping_pong.klr
+; run: run %e/kernels/ping_pong.klr --random 42
+; run: run %e/kernels/ping_pong.klr --random 42 --schedule late -q
+; run: run %e/kernels/ping_pong.klr --random 42 --schedule seed=3 -q
+; run: run %e/kernels/ping_pong.klr --random 42 --level bir -q
