@@ -1,0 +1,44 @@
+"""The names the vendor library's tests use, in a process of their own."""
+
+import subprocess
+import sys
+
+CODE = """
+from tandem.nki import shim
+made = shim.install()
+assert made and shim.install() == []
+import numpy as np
+import nki_cpu_simulator.nki.builtin, nki_cpu_simulator.nki.compiler
+import nki_cpu_simulator.nki.isa as nisa
+import nki_cpu_simulator.nki.isa.constants as constants
+import nki_cpu_simulator.nki.language as nl
+import nki_cpu_simulator.nki.language.dtypes as dtypes
+import nki_cpu_simulator.nki.tensor, nki_cpu_simulator.nki.typing
+from nki_cpu_simulator import nki as sim
+import nki, nki.collectives, nki.isa
+from nki.compiler.frontend import ParserFrontend
+assert nki is sim and nki.isa is nisa and nki.isa.constants is constants
+assert dtypes.bfloat16 == nl.bfloat16
+import neuron_dtypes as dt
+from neuronxcc.nki.typing import mutable_tensor
+from neuronxcc.starfish.support.dtype import static_cast
+assert mutable_tensor is nl.ndarray and static_cast is dt.static_cast
+assert dt.static_cast(np.ones(2), dt.bfloat16).dtype == dt.bfloat16
+assert dt.is_float_type(dt.float8_e5m2) and not dt.is_float_type("int32")
+
+@nki.jit
+def double(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    t = nl.load(x)
+    nisa.tensor_scalar(t, t, nl.multiply, 2.0)
+    nl.store(out, t)
+    return out
+
+x = np.ones((4, 4), np.float32)
+assert np.array_equal(nki.cpu_simulate(double)[1](**{"x.must_alias_input": x}), 2 * x)
+"""
+
+
+def test_names():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
