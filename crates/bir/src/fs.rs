@@ -2,7 +2,7 @@
 //! constants beside them. The only part of this crate that touches files.
 //!
 //! A constant's file name is relative to the file or folder of the module that uses it; absolute names and names with
-//! `..` are refused. When two modules mean different bytes by one name, the later one's gets its folder before it.
+//! `..` are never opened. A constant whose file is not there stays without payload, see [`crate::remarks`]. When two modules mean different bytes by one name, the later one's gets its folder before it.
 
 use crate::diag::codes::{P0102, P0115, P0116, P0117, P0118, U0002, U0004};
 use crate::diag::{Code, Diagnostic, LocTable, Site};
@@ -40,7 +40,7 @@ pub fn read_program(path: &Path) -> Result<Program, Diagnostics> {
     let bytes = read_file(path)?;
     let base = path.parent().unwrap_or(Path::new(""));
     let mut program = read_bytes(&bytes, &path.display().to_string())?;
-    load_constants(&mut program, base)?;
+    load_constants(&mut program, base);
     Ok(program)
 }
 
@@ -160,7 +160,7 @@ pub fn read_dir(path: &Path) -> Result<Program, Diagnostics> {
     for (part, dir) in parts.iter_mut().zip(&folders) {
         let (subgraph, core) = part.place.unwrap_or((0, CoreId(0)));
         let own = std::mem::take(&mut part.constants);
-        load_module(&mut part.module, &own, dir, &format!("nc{:02}/sg{subgraph:02}/", core.0), &mut loaded)?;
+        load_module(&mut part.module, &own, dir, &format!("nc{:02}/sg{subgraph:02}/", core.0), &mut loaded);
     }
     let mut program = json::assemble(parts, locs)?;
     program.constants = loaded;
@@ -168,16 +168,13 @@ pub fn read_dir(path: &Path) -> Result<Program, Diagnostics> {
 }
 
 /// Loads the files that constants name and that are not there yet.
-///
-/// # Errors
-/// P0117 when one cannot be read.
-pub fn load_constants(program: &mut Program, base: &Path) -> Result<(), Diagnostics> {
+/// What cannot be read stays unloaded.
+pub fn load_constants(program: &mut Program, base: &Path) {
     let mut loaded = std::mem::take(&mut program.constants);
     for m in &mut program.modules {
-        load_module(m, &[], base, "", &mut loaded)?;
+        load_module(m, &[], base, "", &mut loaded);
     }
     program.constants = loaded;
-    Ok(())
 }
 
 fn load_module(
@@ -186,8 +183,7 @@ fn load_module(
     base: &Path,
     prefix: &str,
     loaded: &mut IndexMap<String, Arc<[u8]>>,
-) -> Result<(), Diagnostics> {
-    let mut errors = Vec::new();
+) {
     for set in m.sets.values_mut() {
         let Some(file) = set.file.clone() else { continue };
         if set.kind != TensorKind::Const && !loaded.contains_key(file.as_str()) && !is_inside(&file, base) {
@@ -197,11 +193,8 @@ fn load_module(
             Some((_, b)) => b.as_slice().into(),
             None if prefix.is_empty() && loaded.contains_key(file.as_str()) => continue,
             None => match load(&file, base) {
-                Ok(b) => b.into(),
-                Err(e) => {
-                    errors.push(e);
-                    continue;
-                }
+                Some(b) => b.into(),
+                None => continue,
             },
         };
         match loaded.get(file.as_str()) {
@@ -216,7 +209,6 @@ fn load_module(
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// A relative name that stays below its folder.
@@ -227,12 +219,9 @@ fn is_relative(file: &str) -> bool {
 fn is_inside(file: &str, base: &Path) -> bool {
     is_relative(file) && base.join(file).is_file()
 }
-fn load(file: &str, base: &Path) -> Result<Vec<u8>, Diagnostic> {
-    if !is_relative(file) {
-        return Err(fault(P0117, Path::new(file), "a constant's file must be named relative to its module"));
-    }
-    let path = base.join(file);
-    fs::read(&path).map_err(|e| fault(P0117, &path, format!("cannot read the constant: {e}")))
+/// The payload; `None` when the name leads elsewhere or the file cannot be read.
+fn load(file: &str, base: &Path) -> Option<Vec<u8>> {
+    if is_relative(file) { fs::read(base.join(file)).ok() } else { None }
 }
 
 fn cannot(path: &Path) -> impl Fn(std::io::Error) -> Diagnostics + '_ {

@@ -19,6 +19,8 @@ pub mod ap;
 pub mod arch;
 mod base64;
 pub mod canon;
+#[cfg(feature = "testing")]
+pub mod damage;
 pub mod diag;
 pub mod dtype;
 pub mod enums;
@@ -30,6 +32,7 @@ pub mod json;
 pub mod memloc;
 pub mod module;
 pub mod refdocs;
+pub mod remarks;
 pub mod resolve;
 #[cfg(feature = "testing")]
 pub mod testing;

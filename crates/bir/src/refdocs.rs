@@ -46,14 +46,20 @@ fn class_text(c: Class) -> &'static str {
 /// The page of one code; `tandem explain CODE` prints the same.
 pub fn error_page(c: Code) -> String {
     let i = c.info();
+    let example = c.example().map(|e| format!("\n## Example\n\n{}", example_page(e))).unwrap_or_default();
     format!(
-        "# {}: {}\n\n*{}; {} by default.*\n\n{}\n",
+        "# {}: {}\n\n*{}; {} by default.*\n\n{}\n{example}",
         i.id,
         i.title,
         class_text(i.class),
         i.severity.word(),
         wrap(i.page)
     )
+}
+
+/// The example with a line break after each command, and its lines kept.
+fn example_page(e: &str) -> String {
+    e.replace("`\nPasses: ", "`\\\nPasses: ")
 }
 
 fn stage(letter: char) -> &'static str {

@@ -28,9 +28,19 @@ pub struct Simulator;
 /// A program with its memory, before it runs.
 pub struct Ready<'p> {
     machine: Machine<'p>,
+    /// What runs, subgraph by subgraph.
+    parts: Vec<Part<'p>>,
+    /// Per module.
     names: Vec<Names<'p>>,
     lnc: usize,
     lncs: usize,
+}
+
+/// The cores of one subgraph.
+struct Part<'p> {
+    cores: Vec<Core<'p>>,
+    sync: Sync,
+    race: Option<Race>,
 }
 
 impl std::fmt::Debug for Ready<'_> {
@@ -41,6 +51,11 @@ impl std::fmt::Debug for Ready<'_> {
 
 impl Simulator {
     /// Places the memory of a program, decodes its instructions and loads its constants.
+    ///
+    /// Subgraphs run one after the other (our choice, no source says how they are joined): `sg00` on all cores, then `sg01`.
+    /// Placed locations of a core share its memories, so that what one subgraph leaves at an address the next one finds
+    /// there; inputs, outputs and locations without an address belong to their subgraph. Registers and engine state start
+    /// anew.
     ///
     /// # Errors
     /// Findings: operands that leave their location (S0001), instructions and forms that are not simulated (S0002), too much
@@ -55,8 +70,8 @@ impl Simulator {
                 program.modules.len()
             )));
         }
-        if program.modules.len() != lnc {
-            return Err(unsupported("programs of several subgraphs are not simulated".into()));
+        if !program.modules.len().is_multiple_of(lnc) {
+            return Err(unsupported(format!("{} modules do not fill {lnc} cores", program.modules.len())));
         }
         let style = match program.level {
             Level::Bir => Style::Program,
@@ -76,13 +91,14 @@ impl Simulator {
         };
         let names: Vec<Names<'_>> = modules.iter().map(|m| Names::new(m)).collect();
         let mut mem = Memory::new();
-        let places = place(program, &modules, &names, arch, &opts, lncs, &mut mem)?;
+        let places = place(program, &modules, &names, lnc, arch, &opts, lncs, &mut mem)?;
 
         let mut errs = Vec::new();
-        let mut cores = Vec::new();
+        let mut all: Vec<Vec<Core<'_>>> = (0..modules.len() / lnc).map(|_| Vec::new()).collect();
         for (g, places) in places.of.into_iter().enumerate() {
-            let (r, c) = (g / lnc, g % lnc);
-            let m = modules[c];
+            let (r, k) = (g / modules.len(), g % modules.len());
+            let (subgraph, c) = (k / lnc, k % lnc);
+            let m = modules[k];
             let code = match prepare(program, m, &places, style, &|b| mem.bytes(b).len()) {
                 Ok(code) => code,
                 Err(e) => {
@@ -102,7 +118,7 @@ impl Simulator {
                 let block = *m.funcs[f].blocks.first()?;
                 Some(Frame { list: List::Func(f), pos: 0, block, step: 0, looped: None })
             });
-            cores.push(Core {
+            all[subgraph].push(Core {
                 id: CoreId(c as u32),
                 module: m,
                 code,
@@ -123,31 +139,36 @@ impl Simulator {
         if !errs.is_empty() {
             return Err(errs);
         }
-        let mut sync = Sync::default();
-        tokens(&modules, &names, lncs, &mut sync);
-        let race = opts.race_check.then(|| {
-            let insts: Vec<usize> = cores.iter().map(|c| c.module.insts.len()).collect();
-            let mut pitches = vec![None; mem.len()];
-            for p in cores.iter().flat_map(|c| &c.places).flatten() {
-                pitches[p.buf.index()] = p.pitch;
-            }
-            let per_core = match style {
-                Style::Program => 1,
-                Style::Dependency => 2 * QUEUES,
-            };
-            Race::new(cores.len(), per_core, &insts, pitches, sync.tokens.len())
-        });
-        let undef = opts.undefined_check.then(|| {
-            let insts: Vec<usize> = cores.iter().map(|c| c.module.insts.len()).collect();
-            Undef::new(&mem, &insts)
-        });
-        let mut machine = Machine::new(program, opts, arch, style, mem, cores, sync);
-        machine.race = race;
+        let mut parts = Vec::new();
+        for (s, cores) in all.into_iter().enumerate() {
+            let own = s * lnc..(s + 1) * lnc;
+            let mut sync = Sync::default();
+            tokens(&modules[own.clone()], &names[own], lncs, &mut sync);
+            let race = opts.race_check.then(|| {
+                let mut pitches = vec![None; mem.len()];
+                for p in cores.iter().flat_map(|c| &c.places).flatten() {
+                    pitches[p.buf.index()] = p.pitch;
+                }
+                let per_core = match style {
+                    Style::Program => 1,
+                    Style::Dependency => 2 * QUEUES,
+                };
+                Race::new(cores.len(), per_core, &lengths(&cores), pitches, sync.tokens.len())
+            });
+            parts.push(Part { cores, sync, race });
+        }
+        let undef = opts.undefined_check.then(|| Undef::new(&mem, &[]));
+        let mut machine = Machine::new(program, opts, arch, style, mem, Vec::new(), Sync::default());
         machine.undef = undef;
-        let mut ready = Ready { machine, names, lnc, lncs };
+        let mut ready = Ready { machine, parts, names, lnc, lncs };
         ready.load_constants()?;
         Ok(ready)
     }
+}
+
+/// Numbers of instructions.
+fn lengths(cores: &[Core<'_>]) -> Vec<usize> {
+    cores.iter().map(|c| c.module.insts.len()).collect()
 }
 
 /// Finds the completion tokens and the writers of their locations (the specification, file 06 §13.3).
@@ -220,7 +241,7 @@ impl Ready<'_> {
 
     /// Number of simulated cores.
     pub fn num_cores(&self) -> usize {
-        self.machine.cores.len()
+        self.lnc * self.lncs
     }
 
     /// Loads the input tensors. With several LNCs every one gets the tensor `x`, or its own `rank<k>:x`.
@@ -284,12 +305,13 @@ impl Ready<'_> {
         }
         let mut errs = Vec::new();
         for (r, p, k) in loads {
+            let s = p.subgraph as usize;
             for c in 0..self.lnc {
                 if p.core.is_some_and(|x| x.index() != c) {
                     continue;
                 }
-                if let Some(l) = self.names[c].find_any(self.machine.cores[c].module, &p.location)
-                    && let Err(e) = self.store(r * self.lnc + c, l, &inputs[k].bytes)
+                if let Some(l) = self.find(s, c, &p.location)
+                    && let Err(e) = self.store((s, r * self.lnc + c), l, &inputs[k].bytes)
                 {
                     errs.push(Diagnostic::new(codes::U0003, format!("input `{}`: {e}", p.name)));
                 }
@@ -298,8 +320,14 @@ impl Ready<'_> {
         if errs.is_empty() { Ok(()) } else { Err(errs) }
     }
 
-    /// Writes a location's whole content; a location that nothing uses is left out.
-    fn store(&mut self, core: usize, l: MemLocId, bytes: &[u8]) -> Result<(), String> {
+    /// Location of this name on a core of a subgraph.
+    fn find(&self, subgraph: usize, core: usize, location: &str) -> Option<MemLocId> {
+        let module = self.parts.get(subgraph)?.cores.get(core)?.module;
+        self.names.get(subgraph * self.lnc + core)?.find_any(module, location)
+    }
+
+    /// Writes a location's whole content; a location that nothing uses is left out. A core is `(subgraph, core)`.
+    fn store(&mut self, core: (usize, usize), l: MemLocId, bytes: &[u8]) -> Result<(), String> {
         let Some(v) = self.whole(core, l)? else { return Ok(()) };
         if v.num_bytes() != bytes.len() {
             return Err(format!("{} bytes do not fit the {} of the location", bytes.len(), v.num_bytes()));
@@ -312,8 +340,8 @@ impl Ready<'_> {
     }
 
     /// The whole of a location as bytes.
-    fn whole(&self, core: usize, l: MemLocId) -> Result<Option<View>, String> {
-        let k = &self.machine.cores[core];
+    fn whole(&self, (subgraph, core): (usize, usize), l: MemLocId) -> Result<Option<View>, String> {
+        let k = &self.parts[subgraph].cores[core];
         let Some(place): Option<Place> = k.places[l.index()] else { return Ok(None) };
         let loc = &k.module.memlocs[l];
         let (rows, row) = match place.pitch {
@@ -331,12 +359,14 @@ impl Ready<'_> {
     fn load_constants(&mut self) -> Result<(), Vec<Diagnostic>> {
         let mut errs = Vec::new();
         let program = self.machine.program;
-        for g in 0..self.machine.cores.len() {
-            let m = self.machine.cores[g].module;
+        let cores = self.lnc * self.lncs;
+        let all = (0..self.parts.len()).flat_map(|s| (0..cores).map(move |g| (s, g)));
+        for (s, g) in all {
+            let m = self.parts[s].cores[g].module;
             for (l, loc) in m.memlocs.iter() {
                 let set = m.set_of(l);
                 let Some(file) = set.file.as_ref().filter(|f| !f.is_empty()) else { continue };
-                if self.machine.cores[g].places[l.index()].is_none() || loc.is_remote() {
+                if self.parts[s].cores[g].places[l.index()].is_none() || loc.is_remote() {
                     continue;
                 }
                 let bytes = program
@@ -345,7 +375,8 @@ impl Ready<'_> {
                     .ok_or_else(|| format!("the payload `{file}` of `{}` is missing", loc.name))
                     .and_then(|b| npy::read(b).map_err(|e| format!("`{file}`: {e}")))
                     .and_then(|a| a.into_tensor(&loc.name, set.dtype).map_err(|e| format!("`{file}`: {e}")));
-                let r = bytes.and_then(|t| self.store(g, l, &t.bytes).map_err(|e| format!("`{file}`: {e}")));
+                let r =
+                    bytes.and_then(|t| self.store((s, g), l, &t.bytes).map_err(|e| format!("`{file}`: {e}")));
                 if let Err(e) = r {
                     errs.push(Diagnostic::new(codes::S0008, e).site(at_loc(m, loc)));
                 }
@@ -356,9 +387,24 @@ impl Ready<'_> {
 
     /// Runs the program.
     pub fn run(mut self) -> Outcome {
-        let stop = self.machine.run();
-        self.machine.race_findings();
-        let wait_for = (stop == StopReason::Deadlock).then(|| self.machine.deadlock());
+        let (mut stop, mut wait_for) = (StopReason::Finished, None);
+        for p in &mut self.parts {
+            let m = &mut self.machine;
+            if let Some(u) = &mut m.undef {
+                u.next_program(&lengths(&p.cores));
+            }
+            m.noted.clear();
+            std::mem::swap(&mut m.cores, &mut p.cores);
+            std::mem::swap(&mut m.sync, &mut p.sync);
+            m.race = p.race.take();
+            stop = m.run();
+            m.race_findings();
+            wait_for = (stop == StopReason::Deadlock).then(|| m.deadlock());
+            std::mem::swap(&mut m.cores, &mut p.cores);
+            if stop != StopReason::Finished {
+                break;
+            }
+        }
         let mut outputs = Vec::new();
         for r in 0..self.lncs {
             let program = self.machine.program;
@@ -367,21 +413,23 @@ impl Ready<'_> {
             }
         }
         let m = self.machine;
-        let mut stats = Stats { executed: Vec::new() };
+        let mut stats = Stats { executed: vec![vec![0; TABLE.len()]; self.lnc * self.lncs] };
         let mut prints = Vec::new();
-        for c in m.cores {
-            stats.executed.push(c.executed);
-            prints.extend(c.st.prints);
+        for p in self.parts {
+            for (sum, c) in stats.executed.iter_mut().zip(p.cores) {
+                sum.iter_mut().zip(&c.executed).for_each(|(a, b)| *a += b);
+                prints.extend(c.st.prints);
+            }
         }
         Outcome { stop, outputs, stats, prints, diagnostics: m.diagnostics, wait_for }
     }
 
     fn output(&mut self, r: usize, p: &Port, finished: bool) -> Option<Tensor> {
-        let first = p.core.map_or(0, CoreId::index);
+        let (s, first) = (p.subgraph as usize, p.core.map_or(0, CoreId::index));
         let order = std::iter::once(first).chain(0..self.lnc);
-        let (c, l) = order.filter(|c| *c < self.lnc).find_map(|c| {
-            self.names[c].find_any(self.machine.cores[c].module, &p.location).map(|l| (r * self.lnc + c, l))
-        })?;
+        let (c, l) = order
+            .filter(|c| *c < self.lnc)
+            .find_map(|c| self.find(s, c, &p.location).map(|l| ((s, r * self.lnc + c), l)))?;
         let mut bytes = Vec::new();
         let v = self.whole(c, l).ok()??;
         self.machine.mem.gather(&v, &mut bytes);
@@ -389,9 +437,10 @@ impl Ready<'_> {
             let n = marks.iter().filter(|m| **m != 0).count();
             let first = marks.iter().position(|m| *m != 0).unwrap_or(0);
             let text = format!("output `{}` has {n} bytes that nothing has written", p.name);
-            let loc = &self.machine.cores[c].module.memlocs[l];
+            let module = self.parts[c.0].cores[c.1].module;
+            let loc = &module.memlocs[l];
             let d = Diagnostic::new(codes::S0021, text)
-                .site(at_loc(self.machine.cores[c].module, loc).label(format!("the first is byte {first}")));
+                .site(at_loc(module, loc).label(format!("the first is byte {first}")));
             self.machine.diagnostics.push(d);
         }
         let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };

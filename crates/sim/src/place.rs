@@ -83,7 +83,7 @@ pub(crate) fn all_aps(i: &Inst) -> impl Iterator<Item = &AccessPattern> {
     i.ins.iter().chain(&i.outs).chain(i.indirection_ins()).filter_map(Operand::as_ap)
 }
 
-/// The owner of a location's storage, through aliases: `(core index, location)`.
+/// The owner of a location's storage, through aliases: `(module index, location)`.
 pub(crate) fn owner<'p>(
     modules: &[&'p Module],
     names: &[Names<'p>],
@@ -95,9 +95,14 @@ pub(crate) fn owner<'p>(
         let m = modules[c];
         let Some(t) = &m.memlocs[l].remote_local_target else { return Ok((c, l)) };
         let func = names[c].func_of(l);
-        let oc = t.core.index();
-        let found =
-            names.get(oc).and_then(|n| n.find(func, &t.name).or_else(|| n.find_any(modules[oc], &t.name)));
+        // Modules are listed subgraph by subgraph, core by core.
+        let own = m.core.map_or(0, tandem_bir::CoreId::index);
+        let oc = c.saturating_sub(own).saturating_add(t.core.index());
+        let same = modules.get(oc).is_some_and(|o| o.subgraph == m.subgraph);
+        let found = names
+            .get(oc)
+            .filter(|_| same)
+            .and_then(|n| n.find(func, &t.name).or_else(|| n.find_any(modules[oc], &t.name)));
         let Some(ol) = found else {
             return Err(format!(
                 "`{}` stands for `{}` of core {}, which does not exist",
@@ -121,8 +126,8 @@ enum Key<'p> {
     Psum(usize),
     /// Own buffer.
     Own(usize, u32),
-    /// Own buffer shared by the cores of one LNC.
-    Shared(usize, &'p str, &'p str),
+    /// Own buffer shared by the cores of one subgraph.
+    Shared(u32, &'p str, &'p str),
     /// Placed DRAM of one core.
     Local(usize),
     /// Placed DRAM shared by the cores of one LNC.
@@ -146,22 +151,24 @@ struct Want<'p> {
     need: u64,
 }
 
-/// Places all locations of `lncs` copies of the program's cores; simulated core `r · lnc + c` runs module `c`.
+/// Places all locations of `lncs` copies of the program's modules (of all subgraphs, `cores` modules each); copy `r` of
+/// module `k` is at `r · modules + k`. Placed locations of all subgraphs of a core lie in the same memories.
 pub(crate) fn place<'p>(
     program: &'p Program,
     modules: &[&'p Module],
     names: &[Names<'p>],
+    cores: usize,
     arch: &ArchSpec,
     opts: &RunOptions,
     lncs: usize,
     mem: &mut Memory,
 ) -> Result<Places, Vec<Diagnostic>> {
     let mut errs = Vec::new();
-    let need = touched(program, modules, names, &mut errs);
+    let need = touched(program, modules, names, cores, &mut errs);
     if !errs.is_empty() {
         return Err(errs);
     }
-    let lnc = modules.len();
+    let all = modules.len();
     let mut out = Places { of: Vec::new() };
     for r in 0..lncs {
         for m in modules {
@@ -182,7 +189,7 @@ pub(crate) fn place<'p>(
                 errs.push(Diagnostic::new(codes::S0006, e).site(at_loc(m, loc)));
                 continue;
             }
-            let key = class(program, m, &names[c], c, l);
+            let key = class(program, m, &names[c], (c, c % cores.max(1)), l);
             wants.push(Want { core: c, loc: l, key, need: n });
         }
     }
@@ -271,7 +278,7 @@ pub(crate) fn place<'p>(
             mem.describe(buf, BufInfo { pitch: b.pitch, psum });
             for (i, base) in &b.members {
                 let w = &wants[*i];
-                out.of[r * lnc + w.core][w.loc.index()] =
+                out.of[r * all + w.core][w.loc.index()] =
                     Some(Place { buf, base: *base as usize, pitch: b.pitch });
             }
         }
@@ -281,7 +288,7 @@ pub(crate) fn place<'p>(
                 if loc.is_remote()
                     && let Ok((oc, ol)) = owner(modules, names, c, l)
                 {
-                    out.of[r * lnc + c][l.index()] = out.of[r * lnc + oc][ol.index()];
+                    out.of[r * all + c][l.index()] = out.of[r * all + oc][ol.index()];
                 }
             }
         }
@@ -300,6 +307,7 @@ fn touched<'p>(
     program: &Program,
     modules: &[&'p Module],
     names: &[Names<'p>],
+    cores: usize,
     errs: &mut Vec<Diagnostic>,
 ) -> Vec<Vec<u64>> {
     let mut need: Vec<Vec<u64>> = modules.iter().map(|m| vec![0; m.memlocs.len()]).collect();
@@ -328,8 +336,8 @@ fn touched<'p>(
             }
         }
         for p in program.signature.inputs.iter().chain(&program.signature.outputs) {
-            if p.subgraph == 0
-                && p.core.is_none_or(|k| k.index() == c)
+            if p.subgraph as usize == c / cores.max(1)
+                && p.core.is_none_or(|k| k.index() == c % cores.max(1))
                 && let Some(l) = names[c].find_any(m, &p.location)
             {
                 touch(l, m.memlocs[l].size_bytes(), &mut need);
@@ -392,27 +400,37 @@ fn check_fits(l: &MemoryLocation, need: u64, arch: &ArchSpec) -> Result<(), Stri
     }
 }
 
-/// Class of an owner location.
-fn class<'p>(program: &Program, m: &'p Module, names: &Names<'p>, c: usize, l: MemLocId) -> Key<'p> {
+/// Class of an owner location of module `k`, which runs on core `c`.
+fn class<'p>(
+    program: &Program,
+    m: &'p Module,
+    names: &Names<'p>,
+    (k, c): (usize, usize),
+    l: MemLocId,
+) -> Key<'p> {
     let loc = &m.memlocs[l];
     let set = m.set_of(l);
     match loc.mem {
         MemoryType::Sb if loc.allocated => return Key::Sbuf(c),
         MemoryType::Psum if loc.allocated => return Key::Psum(c),
-        MemoryType::Sb | MemoryType::Psum => return Key::Own(c, l.as_u32()),
+        MemoryType::Sb | MemoryType::Psum => return Key::Own(k, l.as_u32()),
         MemoryType::Unallocated | MemoryType::Input | MemoryType::Output | MemoryType::Dram => {}
-        MemoryType::RngState | MemoryType::Reg => return Key::Own(c, l.as_u32()),
+        MemoryType::RngState | MemoryType::Reg => return Key::Own(k, l.as_u32()),
     }
     let border = set.kind.is_input() || set.kind.is_output() || set.file.is_some();
-    let in_signature =
-        program.signature.inputs.iter().chain(&program.signature.outputs).any(|p| p.location == loc.name);
+    let in_signature = program
+        .signature
+        .inputs
+        .iter()
+        .chain(&program.signature.outputs)
+        .any(|p| p.subgraph == m.subgraph && p.location == loc.name);
     let placed = loc.allocated && !border && !in_signature;
     match set.addr_space {
         AddressSpace::Shared if placed => Key::SharedSpace(0),
-        AddressSpace::Shared => Key::Shared(0, names.func_of(l), loc.name.as_str()),
+        AddressSpace::Shared => Key::Shared(m.subgraph, names.func_of(l), loc.name.as_str()),
         AddressSpace::Local if placed => Key::Local(c),
         AddressSpace::Debug if placed => Key::Debug(c),
-        AddressSpace::Local | AddressSpace::Debug => Key::Own(c, l.as_u32()),
+        AddressSpace::Local | AddressSpace::Debug => Key::Own(k, l.as_u32()),
     }
 }
 

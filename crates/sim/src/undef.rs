@@ -93,6 +93,10 @@ impl Undef {
         }
         Undef { marks, generation: 0, clean: insts.iter().map(|n| vec![0; *n]).collect() }
     }
+    /// Other instructions run next, on the same memory.
+    pub(crate) fn next_program(&mut self, insts: &[usize]) {
+        self.clean = insts.iter().map(|n| vec![0; *n]).collect();
+    }
     /// The instruction's operands were clean and nothing has become undefined since.
     pub(crate) fn known_clean(&self, core: usize, inst: usize) -> bool {
         self.clean[core][inst] == self.generation + 1

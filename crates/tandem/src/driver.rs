@@ -8,6 +8,7 @@
 
 use crate::cli::{CompileArgs, LocalAllReduce, Ptcom, Transport};
 use crate::load::{Input, read_relative};
+use std::path::Path;
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::link::{LinkOptions, LinkedProgram};
 use tandem_backend::pass::{self, Hooks, NoHooks, PassOptions, PassOutcome};
@@ -15,6 +16,7 @@ use tandem_backend::pipeline;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::{ArchLevel, Level, Program, verify};
 use tandem_check::CheckOptions;
+use tandem_klr::ReadOutcome;
 use tandem_klr::lower as klr_lower;
 
 /// What a stage gave: the program unless a finding is an error, and all findings.
@@ -86,11 +88,34 @@ fn check_lnc(lnc: Option<u32>, arch: ArchLevel) -> Result<(), Diagnostic> {
 
 /// Brings an input to level `bir` (verified, engines and on-chip addresses filled in).
 pub fn to_bir(input: &Input, args: &CompileArgs) -> Staged {
-    to_bir_with(input, args, &mut NoHooks)
+    let copy = match input {
+        Input::Klr(outcome, folder) => {
+            let mut out = Staged::default();
+            let program = match target(args) {
+                Ok(arch) => lower_kernel(outcome, folder, arch, args, &mut out),
+                Err(d) => {
+                    out.diags.push(d);
+                    None
+                }
+            };
+            return match program {
+                Some(p) => finish(p, args, &mut NoHooks, out),
+                None => out,
+            };
+        }
+        Input::Bir(p, form) => Input::Bir(p.clone(), *form),
+        Input::Container(..) => {
+            let mut out = Staged::default();
+            let text = "a container is already encoded: it has no level bir or lowered";
+            out.diags.push(Diagnostic::new(codes::U0001, text));
+            return out;
+        }
+    };
+    to_bir_from(copy, args, &mut NoHooks)
 }
 
-/// The same with hooks around passes.
-pub fn to_bir_with(input: &Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> Staged {
+/// The same, consuming the input: a kernel's tree is gone before later stages need memory. Hooks run around passes.
+pub fn to_bir_from(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> Staged {
     let mut out = Staged::default();
     let arch = match target(args) {
         Ok(a) => a,
@@ -99,58 +124,80 @@ pub fn to_bir_with(input: &Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> 
             return out;
         }
     };
-    let mut program = match input {
-        Input::Klr(outcome, folder) => {
-            let arch = arch.unwrap_or(ArchLevel::Gen3);
-            if let Err(d) = check_lnc(args.lnc, arch) {
-                out.diags.push(d);
-                return out;
-            }
-            out.diags.extend(outcome.notes.iter().cloned().map(Diagnostic::from));
-            let constants = |name: &str| read_relative(folder, name);
-            let lowered = klr_lower::lower(
-                &outcome.file,
-                &klr_lower::LowerOptions {
-                    lnc_size: args.lnc,
-                    arch,
-                    strict_2_24: args.strict_2_24,
-                    local_allreduce: match args.local_allreduce {
-                        LocalAllReduce::Auto => klr_lower::LocalAllReduce::Auto,
-                        LocalAllReduce::Never => klr_lower::LocalAllReduce::Never,
-                        LocalAllReduce::Always => klr_lower::LocalAllReduce::Always,
-                    },
-                    ranks: match args.ranks {
-                        Some(n) => klr_lower::RanksAre::Lncs(n),
-                        None => klr_lower::RanksAre::Cores,
-                    },
-                    ..klr_lower::LowerOptions::new(arch, &constants)
-                },
-            );
-            out.diags.extend(lowered.diags);
-            match lowered.program {
-                Some(p) => p,
-                None => return out,
-            }
-        }
+    let program = match input {
+        Input::Klr(outcome, folder) => lower_kernel(&outcome, &folder, arch, args, &mut out),
+        Input::Bir(p, _) => take_program(*p, arch, args, &mut out),
         Input::Container(..) => {
             let text = "a container is already encoded: it has no level bir or lowered";
             out.diags.push(Diagnostic::new(codes::U0001, text));
-            return out;
-        }
-        Input::Bir(p, _) => {
-            let mut p = (**p).clone();
-            if let Some(a) = arch {
-                for m in &mut p.modules {
-                    m.arch = a;
-                }
-            }
-            if let Err(d) = check_lnc(args.lnc.or(Some(p.lnc_size)), p.arch()) {
-                out.diags.push(d);
-                return out;
-            }
-            p
+            None
         }
     };
+    match program {
+        Some(p) => finish(p, args, hooks, out),
+        None => out,
+    }
+}
+
+/// A program that was read, for the architecture asked for; `None` after an error.
+fn take_program(
+    mut p: Program,
+    arch: Option<ArchLevel>,
+    args: &CompileArgs,
+    out: &mut Staged,
+) -> Option<Program> {
+    out.diags.extend(tandem_bir::remarks::remarks(&p));
+    if let Some(a) = arch {
+        for m in &mut p.modules {
+            m.arch = a;
+        }
+    }
+    if let Err(d) = check_lnc(args.lnc.or(Some(p.lnc_size)), p.arch()) {
+        out.diags.push(d);
+        return None;
+    }
+    Some(p)
+}
+
+/// The BIR image of a kernel; `None` after an error.
+fn lower_kernel(
+    outcome: &ReadOutcome,
+    folder: &Path,
+    arch: Option<ArchLevel>,
+    args: &CompileArgs,
+    out: &mut Staged,
+) -> Option<Program> {
+    let arch = arch.unwrap_or(ArchLevel::Gen3);
+    if let Err(d) = check_lnc(args.lnc, arch) {
+        out.diags.push(d);
+        return None;
+    }
+    out.diags.extend(outcome.notes.iter().cloned().map(Diagnostic::from));
+    let constants = |name: &str| read_relative(folder, name);
+    let lowered = klr_lower::lower(
+        &outcome.file,
+        &klr_lower::LowerOptions {
+            lnc_size: args.lnc,
+            arch,
+            strict_2_24: args.strict_2_24,
+            local_allreduce: match args.local_allreduce {
+                LocalAllReduce::Auto => klr_lower::LocalAllReduce::Auto,
+                LocalAllReduce::Never => klr_lower::LocalAllReduce::Never,
+                LocalAllReduce::Always => klr_lower::LocalAllReduce::Always,
+            },
+            ranks: match args.ranks {
+                Some(n) => klr_lower::RanksAre::Lncs(n),
+                None => klr_lower::RanksAre::Cores,
+            },
+            ..klr_lower::LowerOptions::new(arch, &constants)
+        },
+    );
+    out.diags.extend(lowered.diags);
+    lowered.program
+}
+
+/// Verifies and prepares.
+fn finish(mut program: Program, args: &CompileArgs, hooks: &mut dyn Hooks, mut out: Staged) -> Staged {
     let symbolic = program.modules.len() == 1 && program.modules[0].core.is_none();
     if let Some(n) = args.lnc
         && !symbolic
@@ -261,12 +308,12 @@ fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
 }
 
 /// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels.
-pub fn check(input: &Input, args: &CompileArgs) -> Vec<Diagnostic> {
+pub fn check(input: Input, args: &CompileArgs) -> Vec<Diagnostic> {
     if let Input::Container(..) = input {
         // Reading has checked it: layout, checksums, and that every record encodes back to itself.
         return Vec::new();
     }
-    let mut staged = to_bir(input, args);
+    let mut staged = to_bir_from(input, args, &mut NoHooks);
     if let Some(p) = &staged.program {
         let found = tandem_check::check(p, &check_options(args, p));
         let fatal = found.iter().any(Diagnostic::is_error);

@@ -72,13 +72,14 @@ pub fn load(path: &Path) -> Result<Input, Vec<Diagnostic>> {
         return Ok(Input::Klr(Box::new(outcome), folder));
     };
     let mut p = fs::read_bytes(&bytes, &path.display().to_string())?;
-    fs::load_constants(&mut p, &folder)?;
+    fs::load_constants(&mut p, &folder);
     Ok(Input::Bir(Box::new(p), form))
 }
 
 /// JSON and textual BIR are known by their beginning; everything else is the KLR reader's to judge.
 fn bir_form(bytes: &[u8]) -> Option<BirForm> {
-    if tandem_klr::sniff(bytes) == FileKind::Klr {
+    let kind = tandem_klr::sniff(bytes);
+    if kind == FileKind::Klr || (kind == FileKind::LeanText && !opens_json(bytes)) {
         None
     } else if json::looks_like_json(bytes) {
         Some(BirForm::Json)
@@ -87,6 +88,12 @@ fn bir_form(bytes: &[u8]) -> Option<BirForm> {
     } else {
         None
     }
+}
+
+/// The first bracket is followed by what JSON has there; the value syntax of older KLR has a bare name.
+fn opens_json(bytes: &[u8]) -> bool {
+    let inside = bytes.trim_ascii_start().get(1..).unwrap_or_default().trim_ascii_start();
+    matches!(inside.first(), Some(b'"' | b'{' | b'}' | b'[' | b']'))
 }
 
 /// Reads a file by a name that an input gave: relative, inside the input's folder.

@@ -42,6 +42,12 @@ impl Code {
     pub fn info(self) -> &'static CodeInfo {
         self.0
     }
+    /// An example that raises it and one that does not, or why no file can: text for people, from files that tests run.
+    pub fn example(self) -> Option<&'static str> {
+        let head = format!("== {}\n", self.0.id);
+        let rest = &EXAMPLES[EXAMPLES.find(&head)? + head.len()..];
+        Some(rest.find("\n== ").map_or(rest, |end| &rest[..=end]))
+    }
     /// The code with this text.
     pub fn from_id(id: &str) -> Option<Code> {
         ALL.iter().copied().find(|c| c.0.id == id)
@@ -58,6 +64,9 @@ impl std::fmt::Debug for Code {
         f.write_str(self.0.id)
     }
 }
+
+/// Generated from `testdata/codes`; see [`Code::example`].
+const EXAMPLES: &str = include_str!("examples.txt");
 
 macro_rules! codes {
     ($( $name:ident $class:ident $sev:ident $title:literal $page:literal ; )*) => {
@@ -122,8 +131,10 @@ codes! {
     P0114 Unsupported Error "expression kind not supported" "A quasi-affine expression has a node of a kind this reader does not know. The kinds are listed in docs/format.md.";
     P0115 Input Error "modules do not fit together" "The modules of a program must be one per core and subgraph, without gaps, for one architecture. The finding says which core or subgraph is missing, comes twice, or differs.";
     P0116 Unsupported Error "more than two cores" "A logical NeuronCore has one or two physical cores; more cannot be expressed on the machine. Files for a larger group are refused as a whole.";
-    P0117 Input Error "constant cannot be loaded" "A constant names a file that is not there or cannot be read, or its inline data is not base 64. Constants are `.npy` files beside the module that uses them, under their relative name.";
+    P0117 Input Error "constant cannot be loaded" "The inline data of a constant is not base 64, or a constant that is to be written beside its module has an absolute name or one with `..` in it. Constants are `.npy` files beside the module that uses them, under their relative name.";
     P0118 Input Error "no modules in the folder" "A folder given as a program must hold nc00/sg00, nc01/sg00 and so on, each with one JSON module. No such folder, or no file in one of them, was found.";
+    P0119 Input Note "keys without a meaning here" "The file has keys that this reader gives no meaning. They are kept and written again, and nothing else is done with them. The remark comes once per program and names the keys.";
+    P0120 Input Warning "payload of a constant not there" "A constant names a file that is not beside its module, or names it by an absolute path, which is never opened. The program can be lowered and checked; running it needs the payload. Copy the `.npy` file beside the module and name it relative to it.";
 
     // ---- K: KLR to BIR ----
     // KLR to BIR: the kernel as a whole

@@ -318,7 +318,6 @@ fn bad_operand(m: &Module, op: &Operand) -> Option<String> {
 /// Names inside a block, terminators, branch targets.
 fn blocks(cx: &mut Cx<'_>) {
     let program = cx.program;
-    let mut names: FxHashSet<&str> = FxHashSet::default();
     let mut targets: FxHashSet<&str> = FxHashSet::default();
     for (mi, m) in program.modules.iter().enumerate() {
         let order = std::mem::take(&mut cx.places[mi].blocks);
@@ -326,23 +325,17 @@ fn blocks(cx: &mut Cx<'_>) {
             targets.clear();
             targets.extend(group.iter().map(|(_, b)| m.blocks[*b].name.as_str()));
             for &(func, block) in group {
-                block_insts(cx, m, func, block, &mut names, &targets);
+                block_insts(cx, m, func, block, &targets);
             }
         }
         cx.places[mi].blocks = order;
     }
 }
 
-fn block_insts<'p>(
-    cx: &mut Cx<'p>,
-    m: &'p Module,
-    func: FuncId,
-    block: BlockId,
-    names: &mut FxHashSet<&'p str>,
-    targets: &FxHashSet<&str>,
-) {
-    names.clear();
+fn block_insts<'p>(cx: &mut Cx<'p>, m: &'p Module, func: FuncId, block: BlockId, targets: &FxHashSet<&str>) {
     let insts = &m.blocks[block].insts;
+    // One set per block: clearing a set costs its capacity, which one large block would make all others pay.
+    let mut names: FxHashSet<&'p str> = FxHashSet::with_capacity_and_hasher(insts.len(), Default::default());
     let mut ended: Option<InstId> = None;
     for &id in insts {
         let inst = &m.insts[id];

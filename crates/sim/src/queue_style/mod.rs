@@ -104,7 +104,7 @@ pub fn run(linked: &LinkedProgram, inputs: &[Tensor], opts: RunOptions) -> Resul
     let modules: Vec<&Module> = program.modules.iter().collect();
     let names: Vec<Names<'_>> = modules.iter().map(|m| Names::new(m)).collect();
     let mut mem = Memory::new();
-    let places = place(program, &modules, &names, arch, &opts, 1, &mut mem)?;
+    let places = place(program, &modules, &names, modules.len(), arch, &opts, 1, &mut mem)?;
     let lnc = modules.len();
     let mut cores = Vec::new();
     let mut errs = Vec::new();

@@ -42,6 +42,6 @@ fn plural(n: usize) -> &'static str {
 fn findings(a: &CheckArgs) -> Vec<Diagnostic> {
     match load(&a.file) {
         Err(d) => d,
-        Ok(input) => driver::check(&input, &a.compile),
+        Ok(input) => driver::check(input, &a.compile),
     }
 }

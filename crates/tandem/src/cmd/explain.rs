@@ -6,6 +6,7 @@ use crate::load::load;
 use crate::out::{self, Console};
 use serde_json::json;
 use std::path::Path;
+use tandem_backend::pass::NoHooks;
 use tandem_bir::diag::codes::{Class, Code};
 use tandem_bir::diag::{Diagnostic, codes, exit_code};
 
@@ -26,7 +27,7 @@ pub(super) fn run(a: &ExplainArgs, console: Console) -> u8 {
             return exit_code(&d);
         }
     };
-    let staged = driver::to_lowered(driver::to_bir(&input, &a.compile), &a.compile);
+    let staged = driver::to_lowered(driver::to_bir_from(input, &a.compile, &mut NoHooks), &a.compile);
     console.diagnostics(&staged.diags);
     let rows = &staged.passes.decisions;
     match a.format {
@@ -62,14 +63,15 @@ fn page(code: Code, format: Format) {
     };
     match format {
         Format::Text => out::print(&format!(
-            "{} ({}): {}\n\n{}\n\nAn error with this code makes the exit code {exit}.\n",
+            "{} ({}): {}\n\n{}\n\nAn error with this code makes the exit code {exit}.\n{}",
             i.id,
             i.severity.word(),
             i.title,
-            i.page
+            i.page,
+            code.example().map(|e| format!("\n{e}")).unwrap_or_default()
         )),
         Format::Json => super::print_json(
-            &json!({"code": i.id, "severity": i.severity.word(), "title": i.title, "page": i.page, "exit": exit}),
+            &json!({"code": i.id, "severity": i.severity.word(), "title": i.title, "page": i.page, "exit": exit, "example": code.example()}),
         ),
     }
 }

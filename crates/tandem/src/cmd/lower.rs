@@ -23,7 +23,7 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
         return emit_klr(&input, a, console);
     }
     let mut hooks = LowerHooks { args: a, times: Vec::new() };
-    let mut staged = driver::to_bir_with(&input, &a.compile, &mut hooks);
+    let mut staged = driver::to_bir_from(input, &a.compile, &mut hooks);
     if a.emit != Emit::Bir {
         staged = driver::to_lowered_with(staged, &a.compile, &mut hooks);
     }

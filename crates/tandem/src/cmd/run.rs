@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::explain::ExplainRow;
 use tandem_backend::link::LinkedProgram;
+use tandem_backend::pass::NoHooks;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
 use tandem_bir::dtype::NumericClass;
 use tandem_bir::{Dtype, Port, Program};
@@ -100,7 +101,7 @@ fn stage(a: &RunArgs, input: Input) -> (Staged, Option<LinkedProgram>) {
     if let Input::Container(_, linked) = input {
         return (Staged::default(), Some(*linked));
     }
-    let mut staged = driver::to_bir(&input, &a.compile);
+    let mut staged = driver::to_bir_from(input, &a.compile, &mut NoHooks);
     if a.level != RunLevel::Bir {
         staged = driver::to_lowered(staged, &a.compile);
     }
