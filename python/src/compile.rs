@@ -2,24 +2,39 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tandem_backend::container::{self, WriteOptions};
+use tandem_backend::link::{self, LinkOptions};
 use tandem_backend::{LocalAllReduce, PassOptions, PassOutcome, PtcomMode, Transport, pipeline};
 use tandem_bir::diag::{Diagnostic, Site, codes};
-use tandem_bir::{ArchLevel, Level, Program, verify};
+use tandem_bir::{ArchLevel, Program, verify};
 use tandem_check::CheckOptions;
 use tandem_klr::KlrFile;
 use tandem_klr::lower::{self, LowerOptions, RanksAre};
 use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::options::Progress;
-use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, Tensor};
+use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, Tensor, queue_style};
 
 /// Files of shared constants by name.
 pub(crate) type Constants = Vec<(String, Vec<u8>)>;
+
+/// Levels a program can run at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunLevel {
+    /// Program order on each core.
+    Bir,
+    /// Engines and queues, started by dependency edges.
+    Lowered,
+    /// Queue order and semaphores.
+    Linked,
+    /// The same, decoded from the bundles.
+    Bundles,
+}
 
 /// Options of all stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) arch: ArchLevel,
-    pub(crate) level: Level,
+    pub(crate) level: RunLevel,
     pub(crate) transport: Transport,
     pub(crate) max_bpp: u64,
     pub(crate) local_allreduce: LocalAllReduce,
@@ -154,7 +169,7 @@ pub(crate) fn stage(file: &KlrFile, constants: &Constants, o: &Options, check: b
     if out.take(prepared) || !verified(&program, &mut out) || (check && !checked(&program, o, &mut out)) {
         return out;
     }
-    if o.level != Level::Bir {
+    if o.level != RunLevel::Bir {
         let passes = o.passes(&program);
         let done = pipeline::lower(&mut program, &passes);
         if out.take(done) || !verified(&program, &mut out) || (check && !checked(&program, o, &mut out)) {
@@ -192,9 +207,26 @@ pub(crate) fn simulate(
     cancel: Arc<AtomicBool>,
 ) -> Result<Outcome, Vec<Diagnostic>> {
     let opts = RunOptions { progress: Some(progress), cancel: Some(cancel), ..o.run() };
-    let mut ready = Simulator::new(program, opts)?;
-    ready.set_inputs(inputs)?;
-    Ok(ready.run())
+    let bundles = match o.level {
+        RunLevel::Bir | RunLevel::Lowered => {
+            let mut ready = Simulator::new(program, opts)?;
+            ready.set_inputs(inputs)?;
+            return Ok(ready.run());
+        }
+        RunLevel::Linked => false,
+        RunLevel::Bundles => true,
+    };
+    let tokens_order = o.passes(program).ptcom == PtcomMode::P2p;
+    let (mut linked, mut notes) = link::link(program, LinkOptions { tokens_order })?;
+    if bundles {
+        let (bytes, more) = container::encode(&linked, WriteOptions::default())?;
+        notes.extend(more);
+        linked = container::decode(&bytes).map_err(|d| vec![d])?;
+    }
+    let mut outcome = queue_style::run(&linked, inputs, opts)?;
+    notes.append(&mut outcome.diagnostics);
+    outcome.diagnostics = notes;
+    Ok(outcome)
 }
 
 /// A finding of our own about usage.

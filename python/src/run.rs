@@ -1,7 +1,7 @@
 //! Compiling and simulating for Python: options from a dict, work on a thread without the interpreter lock, findings
 //! and rows as JSON text. Ctrl-C stops the work.
 
-use crate::compile::{self, Constants, Options, Staged};
+use crate::compile::{self, Constants, Options, RunLevel, Staged};
 use crate::kernel::Kernel;
 use crate::view::elem_of;
 use clap::Parser as _;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tandem_backend::{LocalAllReduce, PtcomMode, Transport};
 use tandem_bir::diag::{Diagnostic, render};
-use tandem_bir::{ArchLevel, Level, text};
+use tandem_bir::{ArchLevel, text};
 use tandem_klr::{Contents, KlrFile};
 use tandem_sim::{Outcome, Schedule, StopReason, Tensor};
 
@@ -85,6 +85,12 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         )));
     };
     let flag = |key: &str| one::<bool>(d, key).map(|v| v.unwrap_or(false));
+    let levels = [
+        ("bir", RunLevel::Bir),
+        ("lowered", RunLevel::Lowered),
+        ("linked", RunLevel::Linked),
+        ("bundles", RunLevel::Bundles),
+    ];
     let transports = [
         ("auto", Transport::Auto),
         ("gpsimd", Transport::Gpsimd),
@@ -99,8 +105,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
     let tokens = [("off", PtcomMode::Off), ("p2p", PtcomMode::P2p), ("notify", PtcomMode::Notify)];
     Ok(Options {
         arch,
-        level: word(d, "level", &[("bir", Level::Bir), ("lowered", Level::Lowered)])?
-            .unwrap_or(Level::Lowered),
+        level: word(d, "level", &levels)?.unwrap_or(RunLevel::Lowered),
         transport: word(d, "transport", &transports)?.unwrap_or_default(),
         max_bpp: one(d, "sendrecv_to_gpsimd_max_bpp")?.unwrap_or(1024),
         local_allreduce: word(d, "local_allreduce", &reduces)?.unwrap_or_default(),
@@ -241,6 +246,9 @@ pub(crate) fn lower(
     opts: &Bound<'_, PyDict>,
 ) -> PyResult<(Option<String>, String)> {
     let o = options(opts)?;
+    if matches!(o.level, RunLevel::Linked | RunLevel::Bundles) {
+        return Err(PyValueError::new_err("a program prints at the levels bir and lowered"));
+    }
     let s = staged(py, &kernel.file, &constants, &o, false)?;
     Ok((s.program.as_ref().map(text::print), findings(&s.diags).to_string()))
 }
@@ -253,7 +261,7 @@ pub(crate) fn explain(
     constants: Constants,
     opts: &Bound<'_, PyDict>,
 ) -> PyResult<(String, String, String)> {
-    let o = Options { level: Level::Lowered, ..options(opts)? };
+    let o = Options { level: RunLevel::Lowered, ..options(opts)? };
     let s = staged(py, &kernel.file, &constants, &o, false)?;
     let rows = &s.passes.decisions;
     let json = Value::Array(rows.iter().map(|r| r.to_json()).collect());

@@ -22,7 +22,7 @@ __all__ = ["Options", "Report", "Traced"]
 class Options:
     """Options of compiling, checking and running; each is the command line's option of that name.
 
-    `target` trn1, trn2, trn3 · `level` bir, lowered · `transport` auto, gpsimd, dma, request · `schedule` eager, late,
+    `target` trn1, trn2, trn3 · `level` bir, lowered, linked, bundles · `transport` auto, gpsimd, dma, request · `schedule` eager, late,
     seed=N · `numeric_profile` hw, birsim · `ranks` N whole logical cores instead of one.
     """
 

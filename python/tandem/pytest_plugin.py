@@ -34,7 +34,7 @@ class KernelChecker:
         self.schedules = ["eager", "late", *(f"seed={n}" for n in range(schedules))]
         self.options = options
 
-    def __call__(self, kernel, /, *inputs, expected=None, rtol=0.0, atol=0.0, levels=("bir", "lowered"), **kwargs):
+    def __call__(self, kernel, /, *inputs, expected=None, rtol=0.0, atol=0.0, levels=("bir", "lowered", "linked", "bundles"), **kwargs):
         """Checks the kernel on these inputs and returns the last run."""
         import numpy as np
 

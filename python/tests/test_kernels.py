@@ -158,6 +158,14 @@ def test_inputs_by_name_and_spec():
         traced.run(X128, G, delta=1)
 
 
+def test_levels():
+    traced = tandem.trace(k.swap[2], X256)
+    with pytest.raises(ValueError, match="bir and lowered"):
+        traced.lower(level="bundles")
+    with pytest.raises(ValueError, match="level"):
+        traced.run(level="silicon")
+
+
 def test_explain_and_lower():
     traced = tandem.trace(k.swap[2], X256)
     rows = traced.explain()
