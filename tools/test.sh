@@ -24,6 +24,7 @@ if ! $py -c 'import numpy, ml_dtypes' 2>/dev/null; then
   python3 -m pip install -q --disable-pip-version-check --target target/python numpy ml_dtypes
   export PYTHONPATH="$PWD/target/python${PYTHONPATH:+:$PYTHONPATH}"
 fi
+$py testdata/goldens/make_goldens.py --check
 bin="${CARGO_TARGET_DIR:-target}/release/tandem"
 for extra in "" "--level bir" "--level lowered"; do
   $py tools/corpus.py --tandem "$bin" --extra "$extra"

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Makes the goldens of the simulator's instructions with numpy and ml_dtypes.
 
-usage: python3 make_goldens.py        (writes <family>.json and <family>.bin beside itself)
+usage: python3 make_goldens.py            (writes <family>.json and <family>.bin beside itself)
+       python3 make_goldens.py --check    (writes nothing; fails when a file is not what would be written)
 
 A family is a list of cases; a case is one instruction with inputs, attributes and expected outputs. Arrays lie in the
 .bin file, the .json file says where. Comparison modes: `bits` (bytes), `value` (bytes, any NaN equals any NaN), `tol`
 (|got - want| <= atol + rtol * |want|, want in float64, NaN equals NaN, infinities equal).
 Where ml_dtypes differs from the documented rule (fp8 saturates; NaN codes), the rule is applied here in closed form.
 """
-import json, math, os
+import json, math, os, sys
 from fractions import Fraction
 import numpy as np
 import ml_dtypes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CHECK = "--check" in sys.argv[1:]
+STALE = []
 F32 = np.float32
 ML = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float8e3": ml_dtypes.float8_e3m4,
       "float8e4": ml_dtypes.float8_e4m3, "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8e5": ml_dtypes.float8_e5m2}
@@ -115,10 +118,16 @@ class Family:
         self.cases.append({"name": name, "op": op, "ins": ins, "outs": outs, "attrs": attrs or {}, "engine": engine, **kw})
 
     def write(self):
-        with open(os.path.join(HERE, self.name + ".json"), "w") as f:
-            f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in self.cases) + "\n]\n")
-        with open(os.path.join(HERE, self.name + ".bin"), "wb") as f:
-            f.write(bytes(self.blob))
+        text = "[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in self.cases) + "\n]\n"
+        for ext, new in ((".json", text.encode()), (".bin", bytes(self.blob))):
+            path = os.path.join(HERE, self.name + ext)
+            if CHECK:
+                old = open(path, "rb").read() if os.path.exists(path) else b""
+                if old != new:
+                    STALE.append(self.name + ext)
+            else:
+                with open(path, "wb") as f:
+                    f.write(new)
         print(f"{self.name}: {len(self.cases)} cases, {len(self.blob)} bytes")
 
 
@@ -687,3 +696,5 @@ def rng():
 if __name__ == "__main__":
     for fn in (casts, alu, scalar, reduce, activation, matmul, select, search, movement, rng):
         fn()
+    if STALE:
+        sys.exit("not what this script writes: " + ", ".join(STALE))

@@ -5,7 +5,7 @@ use crate::collective::Topology;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
 use crate::memory::{Memory, View};
 use crate::npy;
-use crate::numeric_profile::RegisterInit;
+use crate::numeric_profile::{RegisterInit, Uninit};
 use crate::options::{Ranks, RunOptions};
 use crate::outcome::{Outcome, Stats, StopReason};
 use crate::place::{Names, Place, at_loc, owner, place, view_of};
@@ -20,6 +20,9 @@ use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::table::TABLE;
 use tandem_bir::{AccessPattern, CoreId, InstId, Level, MemLocId, Module, Opcode, Operand, Port, Program};
+
+/// LNCs of one simulation (our choice).
+const MAX_LNCS: usize = 1024;
 
 /// Makes simulations.
 #[derive(Debug)]
@@ -89,6 +92,9 @@ impl Simulator {
             Ranks::AreCores => (1, false),
             Ranks::Lncs(n) => (n.max(1) as usize, true),
         };
+        if lncs > MAX_LNCS {
+            return Err(unsupported(format!("{lncs} LNCs are not simulated, at most {MAX_LNCS}")));
+        }
         let names: Vec<Names<'_>> = modules.iter().map(|m| Names::new(m)).collect();
         let mut mem = Memory::new();
         let places = place(program, &modules, &names, lnc, arch, &opts, lncs, &mut mem)?;
@@ -99,7 +105,7 @@ impl Simulator {
             let (r, k) = (g / modules.len(), g % modules.len());
             let (subgraph, c) = (k / lnc, k % lnc);
             let m = modules[k];
-            let code = match prepare(program, m, &places, style, &|b| mem.bytes(b).len()) {
+            let code = match prepare(program, m, &places, style, &opts.profile, &|b| mem.bytes(b).len()) {
                 Ok(code) => code,
                 Err(e) => {
                     if r == 0 {
@@ -157,7 +163,8 @@ impl Simulator {
             });
             parts.push(Part { cores, sync, race });
         }
-        let undef = opts.undefined_check.then(|| Undef::new(&mem, &[]));
+        let marks = opts.undefined_check && opts.profile.uninit == Uninit::InitBits;
+        let undef = marks.then(|| Undef::new(&mem, &[]));
         let mut machine = Machine::new(program, opts, arch, style, mem, Vec::new(), Sync::default());
         machine.undef = undef;
         let mut ready = Ready { machine, parts, names, lnc, lncs };
@@ -265,7 +272,7 @@ impl Ready<'_> {
                 }
                 match hits.as_slice() {
                     [] if r == 0 => wrong.push(format!("no input `{}` was given", p.name)),
-                    [] => {}
+                    [] => wrong.push(format!("no input `{}` was given to rank {r}", p.name)),
                     [k] => {
                         let t = &inputs[*k];
                         if t.dtype != p.dtype || t.shape != p.shape {

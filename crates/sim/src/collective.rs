@@ -9,7 +9,7 @@ use crate::exec::dma::{fold_max, fold_min};
 use crate::memory::View;
 use crate::num::convert::{Rules, from_f32, lanes, to_f32};
 use crate::num::round::canonical;
-use crate::numeric_profile::{Kind8, NumericProfile};
+use crate::numeric_profile::{AllReduceMultiworker, Kind8, MultiLnc, NumericProfile};
 use smallvec::SmallVec;
 use tandem_bir::diag::{Code, codes};
 use tandem_bir::{AluOp, Attr, CollectiveDimension, CollectiveKind, Dtype, Expr, Inst};
@@ -76,6 +76,8 @@ pub struct Plan {
     pub along_rows: bool,
     /// Pipe of a swap.
     pub pipe: i64,
+    /// A kept collective of several LNCs of one core each, the reference's mode of several workers.
+    pub multiworker: bool,
 }
 
 impl Plan {
@@ -154,8 +156,9 @@ impl Topology {
 }
 
 /// Reads a collective. `None` when this core is in no group.
-pub(crate) fn plan(i: &Inst, t: &Topology) -> Result<Option<Plan>, (Code, String)> {
+pub(crate) fn plan(i: &Inst, t: &Topology, profile: &NumericProfile) -> Result<Option<Plan>, (Code, String)> {
     let kind: CollectiveKind = i.get_enum(Attr::Kind).unwrap_or(CollectiveKind::AllReduce);
+    limits(i, kind, t, profile)?;
     let op: AluOp = i.get_enum(Attr::Op).unwrap_or(AluOp::Bypass);
     let swap = matches!(kind, CollectiveKind::SendRecv | CollectiveKind::SendRecvCce);
     let local = i.get_bool(Attr::IsLocal) || swap;
@@ -232,7 +235,52 @@ pub(crate) fn plan(i: &Inst, t: &Topology) -> Result<Option<Plan>, (Code, String
         _ => i.get_enum(Attr::CcDim) == Some(CollectiveDimension::Partition),
     };
     let pipe = i.get_int(Attr::PipeId).unwrap_or(0);
-    Ok(Some(Plan { kind, op, local, members, me, recv, send, pairs, along_rows, pipe }))
+    let multiworker = !local && t.lnc == 1 && t.lncs > 1;
+    Ok(Some(Plan { kind, op, local, members, me, recv, send, pairs, along_rows, pipe, multiworker }))
+}
+
+/// What a kind asserts about the instruction itself, in the words of the reference.
+fn limits(
+    i: &Inst,
+    kind: CollectiveKind,
+    t: &Topology,
+    profile: &NumericProfile,
+) -> Result<(), (Code, String)> {
+    let assert = |ok: bool, text: &str| if ok { Ok(()) } else { Err((codes::S0014, text.to_owned())) };
+    let has = |a| !i.get_groups(a).is_empty();
+    let several = t.lncs > 1;
+    let local = i.get_bool(Attr::IsLocal);
+    let refuse = profile.multi_lnc == MultiLnc::Refuse;
+    match kind {
+        CollectiveKind::SendRecv | CollectiveKind::SendRecvCce if several && (refuse || !local) => {
+            Err((codes::S0002, format!("Multiple LNCs are not supported yet ({kind})")))
+        }
+        CollectiveKind::ReduceScatter if several && refuse && !local => {
+            Err((codes::S0002, format!("multiple LNCs aren't yet supported ({kind})")))
+        }
+        CollectiveKind::Permute => {
+            assert(!has(Attr::ReplicaGroups), "Permute should not contain replica_groups")
+        }
+        CollectiveKind::PermuteImplicit => {
+            assert(!has(Attr::SrcTargetPairs), "PermuteImplicit should not contain src_target_pairs")
+        }
+        CollectiveKind::PermuteReduceImplicit => {
+            assert(
+                (i.ins.len(), i.outs.len()) == (2, 1),
+                "PermuteReduceImplicit must have 2 inputs and 1 output",
+            )?;
+            let text = "PermuteReduceImplicit should not contain src_target_pairs";
+            assert(!has(Attr::SrcTargetPairs), text)
+        }
+        CollectiveKind::SendRecv
+        | CollectiveKind::SendRecvCce
+        | CollectiveKind::AllReduce
+        | CollectiveKind::ReduceScatter
+        | CollectiveKind::AllGather
+        | CollectiveKind::AllToAll
+        | CollectiveKind::AllToAllV
+        | CollectiveKind::PermuteReduce => Ok(()),
+    }
 }
 
 /// The plan of a lowered swap: partner of a pair of cores.
@@ -252,6 +300,7 @@ pub(crate) fn sb2sb_plan(t: &Topology) -> Result<Plan, (Code, String)> {
         pairs: Vec::new(),
         along_rows: false,
         pipe: 0,
+        multiworker: false,
     })
 }
 
@@ -283,6 +332,17 @@ pub fn result<'a>(
         CollectiveKind::SendRecvCce => {
             let list: Vec<&Payload> = plan.recv.iter().map(|m| get(*m, k)).collect::<Result<_, _>>()?;
             folded(plan.op, &list, out, fold, rules).map(Some)
+        }
+        CollectiveKind::AllReduce
+            if plan.multiworker
+                && plan.op == AluOp::Add
+                && profile.allreduce_multiworker == AllReduceMultiworker::LocalTimesMembers =>
+        {
+            let own = get(plan.me, k)?;
+            same_size(own, out)?;
+            let mut v = widen(own, rules);
+            v.iter_mut().for_each(|x| *x = canonical(*x * n as f32));
+            Ok(Some(narrow(&v, out, rules)))
         }
         CollectiveKind::AllReduce => {
             let list: Vec<&Payload> = (0..n).map(|m| get(m, k)).collect::<Result<_, _>>()?;
@@ -333,6 +393,10 @@ pub fn result<'a>(
         CollectiveKind::PermuteImplicit => copy_of((plan.me + n - 1) % n),
         CollectiveKind::PermuteReduceImplicit => {
             let from = (plan.me + n - 1) % n;
+            if fold(plan.op, 0.0, 0.0).is_none() {
+                let text = format!("Unsupported OP type for Permute Reduce Implicit ({})", plan.op);
+                return Err((codes::S0002, text));
+            }
             folded(plan.op, &[get(from, 0)?, get(from, 1)?], out, fold, rules).map(Some)
         }
     }
@@ -519,6 +583,7 @@ mod tests {
             pairs: vec![(0, 1)],
             along_rows,
             pipe: 0,
+            multiworker: false,
         };
         let shape = Shape { dtype: Dtype::Float32, rows: out.0, row_elems: out.1 };
         let r = result(&p, 0, shape, &|m, k| (k == 0).then_some(&ins[m]), &NumericProfile::hw()).unwrap();

@@ -4,6 +4,8 @@
 use crate::exec::{Arg, Decoded, ExecCx, Indexed, exec};
 use crate::machine::{Machine, Stop};
 use crate::memory::{Memory, View};
+use crate::num::convert::{self, Rules, lanes};
+use crate::numeric_profile::Uninit;
 use crate::race::Role;
 use crate::undef::{Treatment, partial, treatment};
 use tandem_bir::diag::{Diagnostic, codes};
@@ -161,7 +163,49 @@ impl Machine<'_> {
         if !self.notes.is_empty() {
             self.take_notes(c, id);
         }
+        self.nan_guard(c, id);
         Ok(())
+    }
+
+    /// The reference's sign of undefined bytes: a NaN in what an instruction wrote.
+    pub(crate) fn nan_guard(&mut self, c: usize, id: InstId) {
+        if self.opts.profile.uninit != Uninit::NanGuard || !self.opts.undefined_check {
+            return;
+        }
+        let core = &self.cores[c];
+        let inst = &core.module.insts[id];
+        if inst.get_bool(Attr::CanReadUninit) || self.noted.contains(&(c, id, "S0022")) {
+            return;
+        }
+        let d = &core.code.decoded[id.index()];
+        let rules = Rules::of(&self.opts.profile);
+        let mut bytes = Vec::new();
+        let mut hit = None;
+        for (k, a) in d.outs.iter().enumerate() {
+            let views = match a {
+                Arg::View(v) => vec![v.clone()],
+                Arg::Indexed(x) => rows(&self.mem, d, x),
+                Arg::Imm(_) | Arg::Reg(_) => continue,
+            };
+            for v in views.iter().filter(|v| !v.dtype.is_int()) {
+                self.mem.gather(v, &mut bytes);
+                let mut x = vec![0f32; v.num_elems() * lanes(v.dtype)];
+                convert::to_f32(v.dtype, &bytes, &mut x, rules);
+                if let Some(at) = x.iter().position(|x| x.is_nan()) {
+                    hit = hit.or(Some((k, at)));
+                }
+            }
+        }
+        let Some((k, at)) = hit else { return };
+        let name = match inst.outs.get(k).and_then(Operand::as_ap) {
+            Some(ap) => core.module.memlocs[ap.loc].name.as_str(),
+            None => "memory",
+        };
+        let text = format!("`{}` writes a NaN into `{name}`", inst.name);
+        let d = Diagnostic::new(codes::S0022, text)
+            .site(self.site(c, id).label(format!("element {at} of the result")));
+        self.diagnostics.push(d);
+        self.noted.insert((c, id, "S0022"));
     }
 
     /// Tells the race check what an instruction touches; `lists` has a bit for inputs, outputs and index operands.

@@ -84,13 +84,22 @@ pub enum Kind8 {
     Identity,
 }
 
-/// AllReduce in the reference's mode of one core and several workers (§9.4).
+/// AllReduce in the reference's mode of several workers of one core each (§9.4). Sums only; other operators fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllReduceMultiworker {
     /// The fold over the members.
     TrueFold,
     /// The own value times the number of members.
     LocalTimesMembers,
+}
+
+/// Collectives of kinds 0, 1 and 3 when several LNCs run (§9.4, limits of the reference).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MultiLnc {
+    /// By the model; a swap or fold that is not local to its LNC is refused.
+    Model,
+    /// Refused.
+    Refuse,
 }
 
 /// Opcodes the reference skips without a word: 2, 56, 93, 100, 104 (§7).
@@ -176,6 +185,8 @@ pub struct NumericProfile {
     pub sb2sb_int32: Sb2SbInt32,
     pub kind8: Kind8,
     pub allreduce_multiworker: AllReduceMultiworker,
+    /// Not a row of §15: what the reference refuses when several LNCs run.
+    pub multi_lnc: MultiLnc,
     pub silent_skip: SilentSkip,
     pub uninit: Uninit,
     pub register_init: RegisterInit,
@@ -205,6 +216,7 @@ impl NumericProfile {
             sb2sb_int32: Sb2SbInt32::BitCopy,
             kind8: Kind8::Fold,
             allreduce_multiworker: AllReduceMultiworker::TrueFold,
+            multi_lnc: MultiLnc::Model,
             silent_skip: SilentSkip::Implement,
             uninit: Uninit::InitBits,
             register_init: RegisterInit::Poison,
@@ -231,6 +243,7 @@ impl NumericProfile {
             sb2sb_int32: Sb2SbInt32::ThroughF32,
             kind8: Kind8::Identity,
             allreduce_multiworker: AllReduceMultiworker::LocalTimesMembers,
+            multi_lnc: MultiLnc::Refuse,
             silent_skip: SilentSkip::SkipWithNote,
             uninit: Uninit::NanGuard,
             register_init: RegisterInit::AllOnes,

@@ -207,7 +207,7 @@ impl Machine<'_> {
         if !core.plans.contains_key(&id) {
             let p = match action {
                 Action::Sb2Sb => sb2sb_plan(&core.topo).map(Some),
-                _ => plan(inst, &core.topo),
+                _ => plan(inst, &core.topo, &self.opts.profile),
             };
             let p = p.map_err(|(code, text)| Machine::stop_at(id, code, text))?;
             core.plans.insert(id, p);
@@ -316,6 +316,7 @@ impl Machine<'_> {
             let r = self.write_results(c, id, &g);
             self.sync.groups[group as usize] = g;
             r?;
+            self.nan_guard(c, id);
             self.sync.leave(group);
         } else if let (Some(Wait::Token { token, .. }), Some(race)) = (wait, &mut self.race) {
             let thread = race.thread(c, q, false);

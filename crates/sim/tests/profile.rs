@@ -1,6 +1,6 @@
 //! One test per row of the numeric profile that instructions read; each shows both answers.
 //!
-//! The rows `sb2sb_int32`, `kind8`, `allreduce_multiworker` and `uninit` are read by the machine and tested with it.
+//! The rows `sb2sb_int32`, `kind8`, `allreduce_multiworker` and `uninit` are read by the machine; `collectives.rs` tests them.
 
 #[path = "support/golden.rs"]
 mod golden;
@@ -301,6 +301,7 @@ fn presets_differ_exactly_in_the_documented_rows() {
     assert_ne!(h.kind8, b.kind8);
     assert_ne!(h.allreduce_multiworker, b.allreduce_multiworker);
     assert_ne!(h.uninit, b.uninit);
+    assert_ne!(h.multi_lnc, b.multi_lnc);
     assert_eq!(h.alu_minmax_nan, b.alu_minmax_nan);
     assert_eq!(h.silu_dx, b.silu_dx);
     assert_eq!(NumericProfile::default(), h);
@@ -325,6 +326,10 @@ fn refuses_what_it_does_not_model() {
     let dst = b.place(Place::Psum, Dtype::Float32, &[2, 2]);
     let refuse: Vec<Inst> = vec![
         inst(Opcode::Matmult, EngineKind::Pe).with(Attr::PerfMode, MatmultPerfMode::DoublePixel),
+        inst(Opcode::Matmult, EngineKind::Pe).with(Attr::PerfMode, MatmultPerfMode::DoubleColumn),
+        inst(Opcode::TensorScalarCache, EngineKind::Dve).with(Attr::Mode, TscMode::Reduce),
+        inst(Opcode::TensorScalarCache, EngineKind::Dve).with(Attr::Mode, TscMode::TensorScan),
+        inst(Opcode::TensorScalarPtr, EngineKind::Dve).with(Attr::ApplyTranspose, true),
         inst(Opcode::MatmultSparse, EngineKind::Pe),
         inst(Opcode::CustomOp, EngineKind::Pool),
         inst(Opcode::Rand, EngineKind::Dve),

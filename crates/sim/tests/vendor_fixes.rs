@@ -1,5 +1,5 @@
 //! Bugs that the vendor's simulator had and fixed (release notes of NKI 0.4 to 0.6), each with the right value.
-//! Those about tracing (while loops, higher ranks of operands) are tested where kernels are read.
+//! The one about while loops is in `control.rs`.
 
 #[path = "support/golden.rs"]
 mod golden;
@@ -8,7 +8,7 @@ use golden::{Bench, Place, inst, view};
 use tandem_bir::arch::ArchLevel;
 use tandem_bir::{
     ActivationFunctionType as Func, AluOp, Attr, CopyMode, Dtype, EngineAccumulationType as Cmd, EngineKind,
-    Expr, Immediate, Opcode, RegId, TransposeOps,
+    Expr, Immediate, MatmultPerfMode, Opcode, RegId, TransposeOps,
 };
 use tandem_sim::exec::{Arg, Indexed};
 use tandem_sim::memory::View;
@@ -366,4 +366,107 @@ fn a_signalling_nan_survives_copies_and_is_canonical_after_arithmetic() {
     let i = inst(Opcode::TensorTensor, EngineKind::Dve).with(Attr::Op, AluOp::Add);
     b.run(&i, &[view(&src), view(&src)], &[view(&dst)]).unwrap();
     assert_eq!(b.get(&dst), 0x7FC0_0000u32.to_le_bytes());
+}
+
+#[test]
+fn match_replace8_claims_duplicates_from_the_highest_slot() {
+    // The example of the documents: 1 2 3 4 and seven times 8 against 3 and seven times 8.
+    let mut b = Bench::hw();
+    let mut data = vec![1.0, 2.0, 3.0, 4.0];
+    data.extend([8.0; 7]);
+    let src = b.put_f32(&[1, 11], &data);
+    let vals = b.put_f32(&[1, 8], &[3.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]);
+    let dst = b.place(Place::Sbuf, Dtype::Float32, &[1, 11]);
+    let idx = b.place(Place::Sbuf, Dtype::Int32, &[1, 8]);
+    let both = inst(Opcode::MaxIndexAndMatchReplace, EngineKind::Dve).with(Attr::ImmValue, -1.0f32);
+    b.run(&both, &[view(&src), view(&vals)], &[view(&dst), view(&idx)]).unwrap();
+    assert_eq!(b.get_i32(&idx), [2, 10, 9, 8, 7, 6, 5, 4]);
+    let want = [1.0, 2.0, -1.0, 4.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0];
+    assert_eq!(b.get_f32(&dst), want);
+    let only = inst(Opcode::MatchReplace, EngineKind::Dve).with(Attr::ImmValue, -1.0f32);
+    let dst = b.place(Place::Sbuf, Dtype::Float32, &[1, 11]);
+    b.run(&only, &[view(&src), view(&vals)], &[view(&dst)]).unwrap();
+    assert_eq!(b.get_f32(&dst), want);
+    // Fewer values than duplicates: the first columns are replaced, once each.
+    let vals = b.put_f32(&[1, 8], &[8.0, 8.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
+    b.run(&only, &[view(&src), view(&vals)], &[view(&dst)]).unwrap();
+    assert_eq!(b.get_f32(&dst), [1.0, 2.0, 3.0, 4.0, -1.0, -1.0, 8.0, 8.0, 8.0, 8.0, 8.0]);
+}
+
+#[test]
+fn double_row_is_a_mode_of_the_instruction_not_a_guess_from_the_shape() {
+    // Codes of 2, 3, 5 and 7 in e4m3.
+    let run = |mode: MatmultPerfMode, m: usize| {
+        let mut b = Bench::hw();
+        let s = b.put(Dtype::Float8E4, &[1, 2, 1], &[0x40, 0x44]);
+        let x = b.put(Dtype::Float8E4, &[1, 2, 1], &[0x4A, 0x4E]);
+        let dst = b.place(Place::Psum, Dtype::Float32, &[m, m]);
+        let i = inst(Opcode::Matmult, EngineKind::Pe).with(Attr::PerfMode, mode);
+        b.run(&i, &[view(&x), view(&s)], &[view(&dst)]).unwrap();
+        b.get_f32(&dst)
+    };
+    assert_eq!(run(MatmultPerfMode::DoubleRow, 1), [31.0]);
+    assert_eq!(run(MatmultPerfMode::None, 2), [10.0, 14.0, 15.0, 21.0]);
+}
+
+#[test]
+fn select_reduce_pairs_elements_of_different_ranks() {
+    let mut b = Bench::hw();
+    let pred = b.put(Dtype::Uint8, &[1, 6], &[1, 0, 1, 0, 0, 1]);
+    let yes = b.put_f32(&[1, 2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let no = b.put_f32(&[1, 3, 2], &[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]);
+    let dst = b.place(Place::Sbuf, Dtype::Float32, &[1, 6]);
+    let top = b.place(Place::Sbuf, Dtype::Float32, &[1, 1]);
+    let i = inst(Opcode::CopyPredicated, EngineKind::Dve).with(Attr::ReduceOp, AluOp::Max);
+    b.run(&i, &[view(&pred), view(&yes), view(&no)], &[view(&dst), view(&top)]).unwrap();
+    assert_eq!(b.get_f32(&dst), [1.0, -2.0, 3.0, -4.0, -5.0, 6.0]);
+    assert_eq!(b.get_f32(&top), [6.0]);
+}
+
+#[test]
+fn a_shuffle_mask_of_255_keeps_the_row_of_the_destination() {
+    let mut b = Bench::hw();
+    let x: Vec<f32> = (0..64).map(|i| i as f32).collect();
+    let src = b.put_f32(&[32, 2], &x);
+    let dst = b.put_f32(&[32, 2], &[-1.0; 64]);
+    let mut mask = vec![255i64; 32];
+    (mask[0], mask[3]) = (31, 0);
+    let mut i = inst(Opcode::StreamShuffle, EngineKind::Dve);
+    i.set(Attr::Mask, tandem_bir::AttrValue::Ints(mask.into()));
+    b.run(&i, &[view(&src)], &[view(&dst)]).unwrap();
+    let got = b.get_f32(&dst);
+    assert_eq!(got[..8], [62.0, 63.0, -1.0, -1.0, -1.0, -1.0, 0.0, 1.0]);
+    assert!(got[8..].iter().all(|v| *v == -1.0));
+}
+
+/// A strided operand: the innermost extent is cut, so that the dimensions do not merge.
+fn cut(mut v: View, inner: usize) -> View {
+    v.dims.last_mut().unwrap().num = inner;
+    v
+}
+
+#[test]
+fn matmul_takes_operands_of_three_and_four_dimensions() {
+    // out[m][n] = sum over k of s[k][m]·x[k][n], with n over (2, 2, 3) and m over (2, 2), all with gaps.
+    let mut b = Bench::hw();
+    let x = cut(b.place(Place::Sbuf, Dtype::Float32, &[3, 2, 2, 5]), 3);
+    let s = cut(b.place(Place::Sbuf, Dtype::Float32, &[3, 2, 4]), 2);
+    let dst = cut(b.place(Place::Psum, Dtype::Float32, &[4, 2, 2, 7]), 3);
+    let xs: Vec<f32> = (0..36).map(|i| (i % 11) as f32 - 4.0).collect();
+    let ss: Vec<f32> = (0..12).map(|i| (i % 5) as f32 - 2.0).collect();
+    b.mem.scatter(&x, &golden::f32_bytes(&xs));
+    b.mem.scatter(&s, &golden::f32_bytes(&ss));
+    b.run(&inst(Opcode::Matmult, EngineKind::Pe), &[view(&x), view(&s)], &[view(&dst)]).unwrap();
+    let mut want = Vec::new();
+    for m in 0..4 {
+        for n in 0..12 {
+            want.push((0..3).map(|k| ss[4 * k + m] * xs[12 * k + n]).sum::<f32>());
+        }
+    }
+    assert_eq!(b.get_f32(&dst), want);
+    // Bytes between the runs are untouched.
+    let mut gap = dst.clone();
+    gap.base += 4 * 3;
+    gap.dims.last_mut().unwrap().num = 4;
+    assert!(b.get(&gap).iter().all(|v| *v == 0));
 }

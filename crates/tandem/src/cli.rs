@@ -244,7 +244,7 @@ pub struct RunArgs {
     /// Kernel or BIR file, folder of per-core BIR, or `-`; further files are inputs in parameter order.
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Input tensor: `name=file.npy`.
+    /// Input tensor: `name=file.npy`; with `--ranks`, `rank1:name=file.npy` is that of one rank.
     #[arg(short, long = "input", value_name = "NAME=FILE")]
     pub inputs: Vec<String>,
     /// Fill inputs that no file gives from this seed.

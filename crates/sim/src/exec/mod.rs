@@ -10,13 +10,13 @@
 //! (the machine runs those itself), and scheduling.
 
 mod accumulate;
-mod activation;
+pub(crate) mod activation;
 mod batchnorm;
 pub mod dma;
 mod elementwise;
 mod fill;
 mod gather;
-mod matmul;
+pub(crate) mod matmul;
 mod movement;
 mod reduce;
 mod rng;
@@ -24,7 +24,7 @@ mod scalar;
 mod search;
 mod select;
 pub mod state;
-mod tile;
+pub(crate) mod tile;
 
 pub use state::EngineState;
 
@@ -168,7 +168,17 @@ pub const fn coverage(op: Opcode) -> Coverage {
         | Opcode::BirKernel
         | Opcode::Rand
         | Opcode::InlineAsmBytes
-        | Opcode::TongaReduceMacroSymbolic => Coverage::Refused,
+        | Opcode::TongaReduceMacroSymbolic
+        | Opcode::NkiKernel
+        | Opcode::NkiKlirKernel
+        | Opcode::DmaTrigger
+        | Opcode::DmaBlock
+        | Opcode::DmaDescriptorCopy
+        | Opcode::DmaDescriptorCce
+        | Opcode::DmaDescriptorTranspose
+        | Opcode::DmaDescriptorReplicate
+        | Opcode::CollectiveSend
+        | Opcode::CollectiveRecv => Coverage::Refused,
         Opcode::LoadActFuncSet | Opcode::NoOp | Opcode::BranchHint => Coverage::NoEffect,
         Opcode::GetGlobalRankId
         | Opcode::EventSemaphore
@@ -178,12 +188,7 @@ pub const fn coverage(op: Opcode) -> Coverage {
         | Opcode::Halt
         | Opcode::GpsimdSb2Sb
         | Opcode::CollectiveCompute
-        | Opcode::CollectiveSend
-        | Opcode::CollectiveRecv
-        | Opcode::NkiKernel
-        | Opcode::NkiKlirKernel
         | Opcode::GetCurProcessingRankId
-        | Opcode::DmaTrigger
         | Opcode::RegisterAlu
         | Opcode::RegisterMove
         | Opcode::TensorLoad
@@ -200,7 +205,6 @@ pub const fn coverage(op: Opcode) -> Coverage {
         | Opcode::TensorCompletion
         | Opcode::Loop
         | Opcode::DynamicForLoop
-        | Opcode::DmaBlock
         | Opcode::DoWhile => Coverage::Machine,
         Opcode::GenericCopy
         | Opcode::GenericRelu
@@ -245,10 +249,6 @@ pub const fn coverage(op: Opcode) -> Coverage {
         | Opcode::RangeSelect
         | Opcode::GetSequenceBounds
         | Opcode::Dropout
-        | Opcode::DmaDescriptorCopy
-        | Opcode::DmaDescriptorCce
-        | Opcode::DmaDescriptorTranspose
-        | Opcode::DmaDescriptorReplicate
         | Opcode::Max
         | Opcode::MaxIndex
         | Opcode::MatchReplace

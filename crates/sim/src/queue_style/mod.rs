@@ -544,7 +544,7 @@ impl<'p> Run<'p> {
         let topo = &self.cores[c].topo;
         let p = match inst.opcode {
             Opcode::GpsimdSb2Sb => sb2sb_plan(topo).map(Some),
-            _ => plan(inst, topo),
+            _ => plan(inst, topo, &self.opts.profile),
         }
         .map_err(|(code, text)| Fault::new(code, text))?;
         self.cores[c].plans.insert(i, p.clone());

@@ -163,7 +163,8 @@ fn simulate(
 ) -> Result<(Outcome, Vec<String>), Vec<Diagnostic>> {
     let mut ready = Simulator::new(program, opts)?;
     let wanted: Vec<Port> = ready.wanted().to_vec();
-    let (inputs, made) = gather(a, positional, &wanted)?;
+    let lncs = a.compile.ranks.unwrap_or(1).max(1);
+    let (inputs, made) = gather(a, positional, &wanted, lncs)?;
     ready.set_inputs(&inputs)?;
     Ok((ready.run(), made))
 }
@@ -176,10 +177,28 @@ fn wants(wanted: &[Port]) -> String {
     format!("the kernel wants: {}", list.join(", "))
 }
 
+/// Port that the name of an input means: with several LNCs `rank1:x` is the `x` of the second.
+fn port_of<'w>(name: &str, wanted: &'w [Port], lncs: u32) -> Option<&'w Port> {
+    let find = |name: &str| wanted.iter().find(|p| p.name == name);
+    if let Some(p) = find(name) {
+        return Some(p);
+    }
+    let (rank, port) = name.strip_prefix("rank")?.split_once(':')?;
+    let rank = rank.parse().ok().filter(|r| *r < lncs && lncs > 1)?;
+    // A rank has one spelling.
+    find(port).filter(|_| name == rank_name(rank, port))
+}
+
+fn rank_name(rank: u32, port: &str) -> String {
+    format!("rank{rank}:{port}")
+}
+
+/// Inputs from files, and what is missing from the seed; the names of those are the second part.
 fn gather(
     a: &RunArgs,
     positional: &[PathBuf],
     wanted: &[Port],
+    lncs: u32,
 ) -> Result<(Vec<Tensor>, Vec<String>), Vec<Diagnostic>> {
     let bad = |text: String| vec![Diagnostic::new(codes::U0003, text).note(wants(wanted))];
     let mut files: Vec<(String, PathBuf)> = Vec::new();
@@ -200,7 +219,7 @@ fn gather(
     }
     let mut out = Vec::new();
     for (name, file) in &files {
-        let Some(port) = wanted.iter().find(|p| p.name == *name) else {
+        let Some(port) = port_of(name, wanted, lncs) else {
             return Err(bad(format!("the kernel has no input `{name}`")));
         };
         let bytes = std::fs::read(file).map_err(|e| {
@@ -213,25 +232,31 @@ fn gather(
     }
     let mut made = Vec::new();
     for port in wanted {
-        if out.iter().any(|t| t.name == port.name) {
+        let given = |name: &str| out.iter().any(|t| t.name == name);
+        if given(&port.name) {
             continue;
         }
+        // One rank's own input leaves those of the others to be given, or made.
+        let missing: Vec<String> =
+            (0..lncs).map(|r| rank_name(r, &port.name)).filter(|n| !given(n)).collect();
+        let missing = match missing.len() {
+            0 => continue,
+            n if n == lncs as usize => vec![port.name.clone()],
+            _ => missing,
+        };
         let Some(seed) = a.random else {
-            return Err(bad(format!("input `{}` is missing", port.name))
+            return Err(bad(format!("input `{}` is missing", missing[0]))
                 .into_iter()
                 .map(|d| d.help("give it with `-i name=file.npy`, or fill all with `--random SEED`"))
                 .collect());
         };
-        let t = random::random_tensor(
-            seed,
-            &port.name,
-            port.dtype,
-            &port.shape,
-            RunOptions::default().memory_limit,
-        )
-        .ok_or_else(|| bad(format!("input `{}` is too large to make", port.name)))?;
-        out.push(t);
-        made.push(port.name.clone());
+        for name in missing {
+            let limit = RunOptions::default().memory_limit;
+            let t = random::random_tensor(seed, &name, port.dtype, &port.shape, limit)
+                .ok_or_else(|| bad(format!("input `{name}` is too large to make")))?;
+            out.push(t);
+            made.push(name);
+        }
     }
     Ok((out, made))
 }
