@@ -248,14 +248,13 @@ fn limits(
 ) -> Result<(), (Code, String)> {
     let assert = |ok: bool, text: &str| if ok { Ok(()) } else { Err((codes::S0014, text.to_owned())) };
     let has = |a| !i.get_groups(a).is_empty();
-    let several = t.lncs > 1;
     let local = i.get_bool(Attr::IsLocal);
-    let refuse = profile.multi_lnc == MultiLnc::Refuse;
+    let refuse = t.lncs > 1 && profile.multi_lnc == MultiLnc::Refuse;
     match kind {
-        CollectiveKind::SendRecv | CollectiveKind::SendRecvCce if several && (refuse || !local) => {
+        CollectiveKind::SendRecv | CollectiveKind::SendRecvCce if refuse => {
             Err((codes::S0002, format!("Multiple LNCs are not supported yet ({kind})")))
         }
-        CollectiveKind::ReduceScatter if several && refuse && !local => {
+        CollectiveKind::ReduceScatter if refuse && !local => {
             Err((codes::S0002, format!("multiple LNCs aren't yet supported ({kind})")))
         }
         CollectiveKind::Permute => {

@@ -96,7 +96,7 @@ pub enum AllReduceMultiworker {
 /// Collectives of kinds 0, 1 and 3 when several LNCs run (§9.4, limits of the reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiLnc {
-    /// By the model; a swap or fold that is not local to its LNC is refused.
+    /// By the model: kinds 0 and 1 stay inside their LNC, kind 3 follows its replica groups.
     Model,
     /// Refused.
     Refuse,

@@ -226,16 +226,14 @@ fn swaps_and_scatters_of_several_lncs() {
         })
     };
     let hw = NumericProfile::hw();
-    for kind in ["SendRecv", "SendRecvCCE"] {
-        // Inside its LNC a swap does not mind how many there are.
-        let local = swap(kind, ", is_local = true");
+    // A swap stays inside its LNC, however many there are.
+    for (kind, local) in
+        [("SendRecv", ""), ("SendRecv", ", is_local = true"), ("SendRecvCCE", ", is_local = true")]
+    {
+        let local = swap(kind, local);
         let got = floats(&local, hw.clone(), Some(2));
         assert_eq!(got, [10.0, 10.0, 1.0, 1.0, 10.0, 10.0, 1.0, 1.0]);
         let (code, class, text) = refusal(&local, NumericProfile::birsim(), Some(2));
-        assert_eq!((code.as_str(), class), ("S0002", Class::Unsupported));
-        assert!(text.contains("Multiple LNCs are not supported yet"), "{text}");
-        // One that names ranks is not modelled.
-        let (code, class, text) = refusal(&swap(kind, ""), hw.clone(), Some(2));
         assert_eq!((code.as_str(), class), ("S0002", Class::Unsupported));
         assert!(text.contains("Multiple LNCs are not supported yet"), "{text}");
     }

@@ -11,10 +11,10 @@ fn program() -> String {
         format!(
             "module @nc0{c} core {c} arch gen3 {{
   func @main {{
-    set @x_set = ExternalInput Tensor Shared int32 [2] {{ loc @x = DRAM [8] addr 0 }}
-    set @y_set = ExternalOutput Tensor Shared int32 [4] {{ loc @y = DRAM [16] addr 0 }}
-    set @s_set = Internal Tensor Local int32 [1] {{ loc @s = DRAM [4] addr 0 }}
-    set @t_set = Internal Tensor Local int32 [1] {{ loc @t = DRAM [4] addr 0 }}
+    set @x_set = ExternalInput Tensor Shared int32 [2] {{ loc @x = DRAM [1, 8] addr 0 }}
+    set @y_set = ExternalOutput Tensor Shared int32 [4] {{ loc @y = DRAM [1, 16] addr 0 }}
+    set @s_set = Internal Tensor Local int32 [1] {{ loc @s = DRAM [1, 4] addr 0 }}
+    set @t_set = Internal Tensor Local int32 [1] {{ loc @t = DRAM [1, 4] addr 0 }}
     reg $r = ALL
     block b0 {{
       a = TensorLoad ALL $r int32 <- @x[off {c}, [1,1]] int32
