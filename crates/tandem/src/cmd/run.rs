@@ -123,7 +123,7 @@ fn simulate_linked(
     positional: &[PathBuf],
     opts: RunOptions,
 ) -> Result<(Outcome, Vec<String>), Vec<Diagnostic>> {
-    let (inputs, made) = gather(a, positional, &linked.program.signature.inputs)?;
+    let (inputs, made) = gather(a, positional, &linked.program.signature.inputs, 1)?;
     Ok((queue_style::run(linked, &inputs, opts)?, made))
 }
 
