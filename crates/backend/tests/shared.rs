@@ -328,3 +328,133 @@ fn capacity_errors_name_the_tensors_alive() {
     );
     assert!(d[0].notes[0].contains("big (160000 bytes per partition), bigger (80000 bytes per partition)"));
 }
+
+/// Steps of random accesses to scratch tensors of random sizes, barriers thrown in, a loop now and then.
+fn random_scratch(seed: u64) -> (Build, Vec<MemLocId>) {
+    let mut r = generate::Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut b = program(2);
+    let x = b.sb("x", Dtype::Float32, [128, 16]);
+    let n = 3 + r.below(6) as usize;
+    let rows: Vec<u64> = (0..n).map(|_| 8 << r.below(5)).collect();
+    let t: Vec<MemLocId> = (0..n)
+        .map(|k| {
+            b.dram(
+                &format!("s{k}"),
+                TensorKind::Internal,
+                AddressSpace::Shared,
+                Dtype::Float32,
+                [rows[k], 16],
+            )
+        })
+        .collect();
+    let reg = b.reg("k");
+    let mut at = b.b.clone();
+    let mut count = 0;
+    // a window of tensors in use moves on, so that early ones die
+    let steps = 6 + r.below(20) as usize;
+    for step in 0..steps {
+        let looped = r.chance(6);
+        let name = format!("l{step}");
+        if looped {
+            for c in 0..2 {
+                b.push_in(c, at[c], jump(&format!("j{step}"), &name));
+            }
+            at = b.block(&name);
+        }
+        for _ in 0..1 + r.below(3) {
+            count += 1;
+            let k = (step * n / steps + r.below(2) as usize).min(n - 1);
+            let writes = r.chance(2);
+            let cores = r.pick(&[&[0usize][..], &[1], &[0, 1]]);
+            for &c in cores {
+                let (far, near) = (b.whole(c, t[k]), tile(&b.p.modules[c], x, 0..rows[k], 0..16));
+                let i = if writes {
+                    dma(&format!("w{count}"), near, far)
+                } else {
+                    dma(&format!("r{count}"), far, near)
+                };
+                b.push_in(c, at[c], i);
+            }
+        }
+        if r.chance(2) {
+            for c in 0..2 {
+                b.push_in(c, at[c], barrier(&format!("cb{step}")));
+            }
+        }
+        if looped {
+            let next = format!("a{step}");
+            for c in 0..2 {
+                b.push_in(c, at[c], branch(&format!("b{step}"), reg, &name, &next));
+            }
+            at = b.block(&next);
+        }
+    }
+    (b, t)
+}
+
+/// By the statement of the issue alone: a tensor is alive from the last barrier before its first access on any core to the
+/// first barrier after its last; an access in a loop counts for the whole loop.
+fn alive(b: &Build, name: &str) -> Option<(usize, usize)> {
+    let mut span: Option<(usize, usize)> = None;
+    for (c, m) in b.p.modules.iter().enumerate() {
+        let mut barriers = 0;
+        for &blk in &m.funcs[b.f[c]].blocks {
+            let insts = &m.blocks[blk].insts;
+            let is_barrier = |i: &InstId| m.insts[*i].opcode == Opcode::CoreBarrier;
+            let own = m.blocks[blk].name.as_str();
+            let looped = insts.iter().any(|i| {
+                m.insts[*i].opcode == Opcode::CompareAndBranch
+                    && m.insts[*i].get_str(Attr::OnTrue) == Some(own)
+            });
+            let end = barriers + insts.iter().filter(|i| is_barrier(i)).count();
+            let start = barriers;
+            for i in insts {
+                barriers += usize::from(is_barrier(i));
+                let inst = &m.insts[*i];
+                let touches = inst.opcode != Opcode::CoreBarrier
+                    && inst.opcode != Opcode::TensorCompletion
+                    && inst
+                        .ins
+                        .iter()
+                        .chain(&inst.outs)
+                        .filter_map(|o| o.as_ap())
+                        .any(|a| m.memlocs[a.loc].name == name);
+                if touches {
+                    let (lo, hi) = if looped { (start, end) } else { (barriers, barriers) };
+                    span = Some(span.map_or((lo, hi), |(a, z)| (a.min(lo), z.max(hi))));
+                }
+            }
+        }
+    }
+    span
+}
+
+#[test]
+fn placement_of_generated_programs_never_overlaps_live_tensors() {
+    let mut reused = 0;
+    for seed in 1..=400 {
+        let (mut b, t) = random_scratch(seed);
+        let mut o = off(&b);
+        o.run_shared_allocation_before_post_sched = seed % 2 == 0;
+        o.separate_lifetime_corebarriers = seed % 3 == 0;
+        b.lower(&o);
+        let m = &b.p.modules[0];
+        let placed: Vec<(u64, u64, String)> = t
+            .iter()
+            .filter_map(|l| m.memlocs.get(*l))
+            .filter(|l| l.is_shared_post_dram_alloc)
+            .map(|l| (l.addr, l.addr + l.dims.iter().product::<u64>(), l.name.to_string()))
+            .collect();
+        for (i, x) in placed.iter().enumerate() {
+            for y in &placed[i + 1..] {
+                if x.0 >= y.1 || y.0 >= x.1 {
+                    continue;
+                }
+                reused += 1;
+                let (Some(p), Some(q)) = (alive(&b, &x.2), alive(&b, &y.2)) else { continue };
+                assert!(p.1 < q.0 || q.1 < p.0, "seed {seed}: {} {p:?} and {} {q:?} share bytes", x.2, y.2);
+            }
+        }
+    }
+    assert!(reused > 50, "{reused} pairs share bytes");
+}

@@ -5,6 +5,8 @@
 //! their location, engines may be wrong. Every opcode, operand kind, attribute type and optional field occurs. They are in
 //! canonical order ([`crate::canon`]).
 
+pub mod two_core;
+
 use crate::ap::{AccessPattern, ApPair, ApPairs, DynamicAp};
 use crate::arch::ArchLevel;
 use crate::diag::{Loc, LocEntry, LocTable, SourcePos};

@@ -11,7 +11,7 @@ pub mod checks;
 mod meet;
 pub mod registry;
 
-pub use checks::lnc_verifier::{VerifierError, lnc_verifier};
+pub use checks::lnc_verifier::{VerifierError, lnc_verifier, uses_shard_ids};
 pub use registry::{CHECKS, CheckInfo};
 
 use tandem_bir::analysis::footprint::StorageMap;

@@ -54,6 +54,12 @@ pub static CHECKS: &[CheckInfo] = &[
         run: checks::lnc_verifier::run,
     },
     CheckInfo {
+        name: "places",
+        codes: &[codes::C0603],
+        doc: "on-chip locations of a lowered program have an address or an owner",
+        run: checks::places::run,
+    },
+    CheckInfo {
         name: "barriercheck",
         codes: &[codes::C0601, codes::C0602],
         doc: "conflicting accesses of two cores are separated by a core barrier",

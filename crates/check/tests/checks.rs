@@ -526,6 +526,20 @@ fn removing_any_one_meeting_is_objected_to() {
 }
 
 #[test]
+fn a_location_without_address_and_owner_has_no_place() {
+    let l = [lowered(0), lowered(1)];
+    let bodies = l.map(|l| block(&l.iter().map(String::as_str).collect::<Vec<_>>()));
+    let t = text("lowered", [&bodies[0], &bodies[1]]);
+    // an alias has its owner's place, allocated itself or not
+    let placeless = t.replacen(" addr 0 allocated remote @a core 1", " remote @a core 1", 1);
+    assert!(run(&parse(&placeless)).is_empty());
+    let d = run(&parse(&placeless.replacen(" remote @a core 1", "", 1)));
+    let d: Vec<_> = d.into_iter().filter(|d| d.code == codes::C0603).collect();
+    expect(&d, codes::C0603, "`a_remote` lies in SB and is neither allocated nor an alias");
+    assert_eq!((d.len(), d[0].sites.len()), (1, 1));
+}
+
+#[test]
 fn the_registry_covers_every_code_and_every_code_has_a_test() {
     let text = include_str!("checks.rs");
     for c in codes::ALL.iter().filter(|c| c.info().id.starts_with('C')) {

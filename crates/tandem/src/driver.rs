@@ -7,6 +7,7 @@
 //! programs.
 
 use crate::cli::{CompileArgs, LocalAllReduce, Ptcom, Transport};
+use crate::lnc;
 use crate::load::{Input, read_relative};
 use std::path::Path;
 use tandem_backend::container::{self, WriteOptions};
@@ -99,7 +100,7 @@ pub fn to_bir(input: &Input, args: &CompileArgs) -> Staged {
                 }
             };
             return match program {
-                Some(p) => finish(p, args, &mut NoHooks, out),
+                Some(p) => finish(p, args, &mut NoHooks, out, false),
                 None => out,
             };
         }
@@ -116,6 +117,11 @@ pub fn to_bir(input: &Input, args: &CompileArgs) -> Staged {
 
 /// The same, consuming the input: a kernel's tree is gone before later stages need memory. Hooks run around passes.
 pub fn to_bir_from(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> Staged {
+    stage_bir(input, args, hooks, false)
+}
+
+/// `lenient`: cores of different structure are a finding, but the program comes back for the checks that say more.
+fn stage_bir(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks, lenient: bool) -> Staged {
     let mut out = Staged::default();
     let arch = match target(args) {
         Ok(a) => a,
@@ -134,7 +140,7 @@ pub fn to_bir_from(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> S
         }
     };
     match program {
-        Some(p) => finish(p, args, hooks, out),
+        Some(p) => finish(p, args, hooks, out, lenient),
         None => out,
     }
 }
@@ -197,7 +203,13 @@ fn lower_kernel(
 }
 
 /// Verifies and prepares.
-fn finish(mut program: Program, args: &CompileArgs, hooks: &mut dyn Hooks, mut out: Staged) -> Staged {
+fn finish(
+    mut program: Program,
+    args: &CompileArgs,
+    hooks: &mut dyn Hooks,
+    mut out: Staged,
+    lenient: bool,
+) -> Staged {
     let symbolic = program.modules.len() == 1 && program.modules[0].core.is_none();
     if let Some(n) = args.lnc
         && !symbolic
@@ -207,15 +219,25 @@ fn finish(mut program: Program, args: &CompileArgs, hooks: &mut dyn Hooks, mut o
         out.diags.push(Diagnostic::new(codes::U0005, text));
         return out;
     }
-    if symbolic && let Some(n) = args.lnc {
-        program.lnc_size = n;
+    if symbolic {
+        // Unset, a module with shard ids is for two cores.
+        let two = program.lnc_size == 1 && tandem_check::uses_shard_ids(&program.modules[0]);
+        program.lnc_size = args.lnc.unwrap_or(if two { 2 } else { program.lnc_size });
+        if let Err(d) = check_lnc(Some(program.lnc_size), program.arch()) {
+            out.diags.push(d);
+            return out;
+        }
     }
     if !verified(&program, &mut out.diags) {
         return out;
     }
     if program.level == Level::Bir {
+        if !lnc::given(&program, &mut out.diags) && (symbolic || !lenient) {
+            return out;
+        }
         let opts = pass_options(args, &program);
-        let o = pipeline::prepare_with(&mut program, &opts, hooks);
+        let mut hooks = lnc::Verifying::new(hooks, &program);
+        let o = pipeline::prepare_with(&mut program, &opts, &mut hooks);
         out.take(o);
         if out.passes.failed || !verified(&program, &mut out.diags) {
             return out;
@@ -230,9 +252,11 @@ pub fn to_lowered_with(mut staged: Staged, args: &CompileArgs, hooks: &mut dyn H
     let Some(mut program) = staged.program.take() else { return staged };
     if program.level == Level::Bir {
         let opts = pass_options(args, &program);
-        let o = pipeline::lower_with(&mut program, &opts, hooks);
+        let mut hooks = lnc::Verifying::new(hooks, &program);
+        let o = pipeline::lower_with(&mut program, &opts, &mut hooks);
         staged.take(o);
-        if staged.passes.failed || !verified(&program, &mut staged.diags) {
+        let ok = !staged.passes.failed && verified(&program, &mut staged.diags);
+        if !ok || !hooks.finished(&program, &mut staged.diags) {
             return staged;
         }
     }
@@ -313,12 +337,10 @@ pub fn check(input: Input, args: &CompileArgs) -> Vec<Diagnostic> {
         // Reading has checked it: layout, checksums, and that every record encodes back to itself.
         return Vec::new();
     }
-    let mut staged = to_bir_from(input, args, &mut NoHooks);
+    let mut staged = stage_bir(input, args, &mut NoHooks, true);
     if let Some(p) = &staged.program {
-        let found = tandem_check::check(p, &check_options(args, p));
-        let fatal = found.iter().any(Diagnostic::is_error);
-        staged.diags.extend(found);
-        if !fatal {
+        staged.diags.extend(tandem_check::check(p, &check_options(args, p)));
+        if !staged.diags.iter().any(Diagnostic::is_error) {
             staged = to_lowered(staged, args);
             if let Some(p) = &staged.program {
                 let found = tandem_check::check(p, &check_options(args, p));

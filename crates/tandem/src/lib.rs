@@ -6,5 +6,6 @@
 pub mod cli;
 pub mod cmd;
 pub mod driver;
+mod lnc;
 pub mod load;
 pub mod out;

@@ -7,7 +7,7 @@ use tandem::cli::{Cli, CompileArgs, Verb};
 use tandem::driver;
 use tandem::load::load;
 use tandem_bir::{Dtype, Opcode, Program};
-use tandem_sim::{Outcome, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random};
+use tandem_sim::{Outcome, Ptcom, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -42,8 +42,11 @@ fn programs(entry: &Value, extra: &[&str]) -> (Program, Program) {
 }
 
 fn run(p: &Program, inputs: &[Tensor], schedule: Schedule) -> Outcome {
-    let mut ready = Simulator::new(p, RunOptions { schedule, ..RunOptions::default() })
-        .unwrap_or_else(|d| panic!("{d:?}"));
+    run_with(p, inputs, RunOptions { schedule, ..RunOptions::default() })
+}
+
+fn run_with(p: &Program, inputs: &[Tensor], options: RunOptions) -> Outcome {
+    let mut ready = Simulator::new(p, options).unwrap_or_else(|d| panic!("{d:?}"));
     ready.set_inputs(inputs).unwrap_or_else(|d| panic!("{d:?}"));
     let o = ready.run();
     assert_eq!(o.stop, StopReason::Finished, "{:?}", o.diagnostics);
@@ -137,6 +140,40 @@ fn transports_agree_byte_for_byte() {
                 continue;
             }
             assert!(want == run(&p, &inputs, Schedule::Late).outputs, "{} with {extra:?}", e["name"]);
+        }
+    }
+}
+
+#[test]
+fn placements_tokens_and_lifetimes_agree_byte_for_byte() {
+    let mut sets: Vec<Vec<&str>> = Vec::new();
+    for transport in ["auto", "dma"] {
+        for early in [false, true] {
+            for ptcom in ["p2p", "notify", "off"] {
+                for separate in [false, true] {
+                    for notify in [false, true] {
+                        let mut o = vec!["--transport", transport, "--ptcom", ptcom];
+                        o.extend(early.then_some("--run-shared-allocation-before-post-sched"));
+                        o.extend(separate.then_some("--separate-lifetime-corebarriers"));
+                        o.extend(notify.then_some("--enable-remote-semaphore-dma"));
+                        sets.push(o);
+                    }
+                }
+            }
+        }
+    }
+    // a debug build takes a rotating eighth of the sets
+    let part = if cfg!(debug_assertions) { 8 } else { 1 };
+    for (n, e) in runnable().iter().enumerate() {
+        let (bir, _) = programs(e, &[]);
+        let inputs = hostile(&bir);
+        let want = run(&bir, &inputs, Schedule::Eager).outputs;
+        for (k, set) in sets.iter().enumerate().filter(|(k, _)| (k + n) % part == 0) {
+            let (_, p) = programs(e, set);
+            let ptcom = if set.contains(&"p2p") { Ptcom::P2p } else { Ptcom::Notify };
+            let schedule = [Schedule::Eager, Schedule::Late, Schedule::Seed(k as u64)][k % 3];
+            let o = RunOptions { schedule, ptcom, ..RunOptions::default() };
+            assert!(want == run_with(&p, &inputs, o).outputs, "{} with {set:?}", e["name"]);
         }
     }
 }

@@ -7,6 +7,8 @@
 //! ; run: lower %s --emit lowered
 //! ```
 //!
+//! `; run(no numbers): …` does the same with every decimal fraction shown as `#` (times differ from run to run).
+//!
 //! `%s` is the case itself, `%d` the folder `testdata`, `%e` the folder `examples`, `%t` a fresh folder for outputs.
 //! `BLESS=1` rewrites the expectations; read the difference as code. `FILETEST=substring` selects cases.
 
@@ -53,16 +55,19 @@ fn run_case(case: &Path) -> Result<(), Failed> {
     let commands: Vec<&str> = text
         .lines()
         .take_while(|l| l.starts_with(';') || l.trim().is_empty())
-        .filter_map(|l| l.strip_prefix("; run: "))
+        .filter(|l| RUN.iter().any(|r| l.starts_with(r)))
         .collect();
     if commands.is_empty() {
         return Err("the case has no `; run:` line".into());
     }
     let tmp = tempfile::tempdir().map_err(|e| Failed::from(e.to_string()))?;
     let mut got = String::new();
-    for c in commands {
+    for line in commands {
+        let Some(c) = RUN.iter().find_map(|r| line.strip_prefix(r)) else { continue };
         let _ = writeln!(got, "$ tandem {c}");
-        run_command(c, case, tmp.path(), &mut got)?;
+        let mut said = String::new();
+        run_command(c, case, tmp.path(), &mut said)?;
+        got.push_str(&if line.starts_with(RUN[1]) { without_fractions(&said) } else { said });
     }
     let expect = PathBuf::from(format!("{}.expect", case.display()));
     if std::env::var_os("BLESS").is_some() {
@@ -74,6 +79,19 @@ fn run_case(case: &Path) -> Result<(), Failed> {
     }
     let diff = similar::TextDiff::from_lines(&want, &got);
     Err(format!("{}", diff.unified_diff().header("expected", "got")).into())
+}
+
+/// Words that start a command line of a case.
+const RUN: [&str; 2] = ["; run: ", "; run(no numbers): "];
+
+/// `#` for every number with a fraction.
+fn without_fractions(s: &str) -> String {
+    let words = s.split_inclusive([' ', '\n']).map(|w| {
+        let word = w.trim_end();
+        let number = word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if number { w.replace(word, "#") } else { w.to_owned() }
+    });
+    words.collect()
 }
 
 fn run_command(command: &str, case: &Path, tmp: &Path, got: &mut String) -> Result<(), Failed> {

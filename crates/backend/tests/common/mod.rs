@@ -342,10 +342,7 @@ pub fn verify(p: &Program) {
 
 /// The static checks must be silent.
 pub fn clean(p: &Program, tokens_order: bool, what: &str) {
-    // the barrier check knows barriers and tokens, not the notifications of pulls
-    let notified = |m: &Module| m.insts.values().any(|i| !i.get_ints(Attr::RemoteNotification).is_empty());
-    let skip = if p.modules.iter().any(notified) { vec!["barriercheck".to_owned()] } else { vec![] };
-    let o = tandem_check::CheckOptions { tokens_order, skip, ..tandem_check::CheckOptions::default() };
+    let o = tandem_check::CheckOptions { tokens_order, ..tandem_check::CheckOptions::default() };
     let found = tandem_check::check(p, &o);
     assert!(
         found.is_empty(),

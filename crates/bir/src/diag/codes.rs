@@ -359,6 +359,7 @@ codes! {
     C0501 Finding Error "output never written" "No instruction writes this output of the kernel, so its bytes would be whatever was in memory.";
     C0601 Finding Error "missing core barrier" "Two cores touch the same bytes, at least one of them writes, and no core barrier, swap or completion token stands between the two accesses: the result depends on timing. Put a core barrier between them.";
     C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares. What was compared is reported; the simulator's race check has no such limit.";
+    C0603 Finding Error "location without a place" "An instruction of a lowered program uses an on-chip location that has neither an address nor an owner on another core, so nobody can say which bytes it touches. A pass forgot to place it, or a remote alias lost its owner.";
     C1187 Finding Error "core barrier counts differ" "The cores of one LNC have different numbers of core barriers, so one of them would wait for ever. The vendor's compiler fails here with the code in the note.";
     C1188 Finding Error "core barrier id" "The i-th core barrier of a core in program order has id i, so that equal ids meet. A pass that inserts a barrier numbers all of them anew.";
     C1189 Finding Error "core barrier names differ between cores" "The i-th core barrier has one name on all cores, that of core 0. Names made from per-core counters drift apart; barriers of a pass are named from core 0.";

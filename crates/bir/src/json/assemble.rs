@@ -135,7 +135,11 @@ pub fn assemble(parts: Vec<Part>, locs: LocTable) -> Result<Program, Vec<Diagnos
 
 /// One module for all cores: it asks for the shard id.
 fn is_symbolic(m: &Module) -> bool {
-    let mut found = false;
+    // A function may list its shard ids without using one.
+    let mut found = m.funcs.values().any(|f| {
+        let listed = f.extra.as_ref().and_then(|e| e.get("shard_ids"));
+        listed.and_then(|v| v.as_array()).is_some_and(|a| !a.is_empty())
+    });
     let mut look = |e: &Expr| e.for_each_leaf(&mut |l| found |= matches!(l, Expr::ShardId { .. }));
     for i in m.insts.values() {
         for (_, v) in i.attrs.iter() {

@@ -13,7 +13,7 @@
 use crate::Cx;
 use crate::meet;
 use indexmap::IndexSet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::diag::{Code, Diagnostic, Site, codes};
 use tandem_bir::inst::OtherOperand;
 use tandem_bir::{
@@ -144,9 +144,9 @@ impl<'p> Verifier<'p> {
         let n = self.program.lnc_size;
         for f in m.all_functions() {
             let ids = shard_ids(m, f);
-            if ids.len() > 1 {
+            if ids > 1 {
                 let name = &m.funcs[f].name;
-                let message = format!("function `{name}` has {} shard ids, one is allowed", ids.len());
+                let message = format!("function `{name}` has {ids} shard ids, one is allowed");
                 self.say(1200, message, vec![Self::module_site(m, 0, name, "", String::new())]);
             }
         }
@@ -223,7 +223,7 @@ impl<'p> Verifier<'p> {
 
     fn no_shard_ids(&mut self, group: &'p [Module]) {
         for (i, m) in group.iter().enumerate() {
-            for f in m.all_functions().filter(|f| !shard_ids(m, *f).is_empty()) {
+            for f in m.all_functions().filter(|f| shard_ids(m, *f) > 0) {
                 let name = &m.funcs[f].name;
                 let message = format!("function `{name}` of core {} still has a shard id", meet::core(m, i));
                 self.say(1199, message, vec![Self::module_site(m, i, name, "", String::new())]);
@@ -437,8 +437,24 @@ impl<'p> Verifier<'p> {
     }
 }
 
+/// Key under which a function of a symbolic module lists its shard ids, where a file does (our choice of the name; no source
+/// gives it).
+pub const SHARD_IDS_KEY: &str = "shard_ids";
+
+/// The module is one for all cores: a function has a shard id.
+pub fn uses_shard_ids(m: &Module) -> bool {
+    m.all_functions().any(|f| shard_ids(m, f) > 0)
+}
+
+/// Number of distinct shard ids of a function: those it lists, or those its instructions mention when these are more.
+fn shard_ids(m: &Module, f: FuncId) -> usize {
+    let listed = m.funcs[f].extra.as_ref().and_then(|e| e.get(SHARD_IDS_KEY)).and_then(|v| v.as_array());
+    let listed: FxHashSet<String> = listed.into_iter().flatten().map(ToString::to_string).collect();
+    listed.len().max(mentioned_shard_ids(m, f).len())
+}
+
 /// Distinct shard ids that a function's instructions mention.
-fn shard_ids(m: &Module, f: FuncId) -> IndexSet<i64> {
+fn mentioned_shard_ids(m: &Module, f: FuncId) -> IndexSet<i64> {
     let mut ids = IndexSet::new();
     let mut see = |e: &Expr| {
         e.for_each_leaf(&mut |l| {

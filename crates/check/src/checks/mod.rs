@@ -6,4 +6,5 @@ pub mod collectives;
 pub mod lnc_verifier;
 pub mod order;
 pub mod outputs;
+pub mod places;
 pub mod swaps;

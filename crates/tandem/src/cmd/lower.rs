@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 use tandem_backend::pass::{Hooks, PassInfo};
+use tandem_backend::pipeline;
 use tandem_bir::diag::{Diagnostic, codes, exit_code};
 use tandem_bir::{Program, fs, json, text, verify};
 
@@ -21,6 +22,10 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
     };
     if a.emit == Emit::Klr {
         return emit_klr(&input, a, console);
+    }
+    if let Some(d) = unknown_pass(a) {
+        console.diagnostics(std::slice::from_ref(&d));
+        return exit_code(&[d]);
     }
     let mut hooks = LowerHooks { args: a, times: Vec::new() };
     let mut staged = driver::to_bir_from(input, &a.compile, &mut hooks);
@@ -47,6 +52,19 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
         return exit_code(&d);
     }
     exit_code(&staged.diags)
+}
+
+/// A name of `--print-after` that no pass has.
+fn unknown_pass(a: &LowerArgs) -> Option<Diagnostic> {
+    let mut known: Vec<&str> = Vec::new();
+    for s in pipeline::TO_BIR.iter().chain(pipeline::TO_LOWERED) {
+        if !known.contains(&s.pass.info().name) {
+            known.push(s.pass.info().name);
+        }
+    }
+    let unknown = a.print_after.iter().find(|n| *n != "all" && !known.contains(&n.as_str()))?;
+    let text = format!("there is no pass `{unknown}`");
+    Some(Diagnostic::new(codes::U0001, text).note(format!("the passes are: all, {}", known.join(", "))))
 }
 
 fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {

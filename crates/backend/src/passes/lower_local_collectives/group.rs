@@ -6,8 +6,8 @@
 use indexmap::IndexMap;
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::{
-    AluOp, Attr, AttrValue, BlockId, CollectiveKind, CompactString, CoreId, FuncId, Inst, InstId, Opcode,
-    Operand, Program,
+    AccessPattern, AluOp, Attr, AttrValue, BlockId, CollectiveKind, CompactString, CoreId, FuncId, Inst,
+    InstId, Opcode, Operand, Program,
 };
 
 /// One core's part of a collective.
@@ -194,6 +194,11 @@ fn is_swap(i: &Inst) -> bool {
     )
 }
 
+/// Extents of the free dimensions that are no units.
+fn free(a: &AccessPattern) -> impl Iterator<Item = u64> + '_ {
+    a.pairs.iter().skip(1).map(|p| p.num).filter(|n| *n != 1)
+}
+
 /// Extents of an operand without unit free dimensions, and its dtype.
 fn shape(o: &Operand) -> String {
     match o {
@@ -210,24 +215,45 @@ fn dtype(o: &Operand) -> String {
     o.as_ap().map_or_else(|| "none".into(), |a| a.dtype.to_string())
 }
 
+/// First field in which two members differ, with both values. Nothing is written down while they agree.
 fn difference(a: &Inst, b: &Inst) -> Option<(&'static str, String, String)> {
-    let kind = |i: &Inst| i.get_enum::<CollectiveKind>(Attr::Kind).map_or("?".into(), |k| k.to_string());
-    let op = |i: &Inst| i.get_enum::<AluOp>(Attr::Op).map_or("?".into(), |k| k.to_string());
-    let mut fields: Vec<(&'static str, String, String)> = vec![
-        ("kind", kind(a), kind(b)),
-        ("is_local", format!("{:?}", locality(a)), format!("{:?}", locality(b))),
-        ("op", op(a), op(b)),
-        ("number of inputs", a.ins.len().to_string(), b.ins.len().to_string()),
-        ("number of outputs", a.outs.len().to_string(), b.outs.len().to_string()),
-    ];
+    let named = |v: Option<String>| v.unwrap_or_else(|| "?".into());
+    let kind = |i: &Inst| i.get_enum::<CollectiveKind>(Attr::Kind);
+    if kind(a) != kind(b) {
+        let text = |i: &Inst| named(kind(i).map(|k| k.to_string()));
+        return Some(("kind", text(a), text(b)));
+    }
+    if locality(a) != locality(b) {
+        return Some(("is_local", format!("{:?}", locality(a)), format!("{:?}", locality(b))));
+    }
+    let op = |i: &Inst| i.get_enum::<AluOp>(Attr::Op);
+    if op(a) != op(b) {
+        let text = |i: &Inst| named(op(i).map(|k| k.to_string()));
+        return Some(("op", text(a), text(b)));
+    }
+    for (what, x, y) in [("number of inputs", &a.ins, &b.ins), ("number of outputs", &a.outs, &b.outs)] {
+        if x.len() != y.len() {
+            return Some((what, x.len().to_string(), y.len().to_string()));
+        }
+    }
     for (what_d, what_s, x, y) in [
         ("dtype of an input", "shape of an input", &a.ins, &b.ins),
         ("dtype of an output", "shape of an output", &a.outs, &b.outs),
     ] {
         for (p, q) in x.iter().zip(y) {
-            fields.push((what_d, dtype(p), dtype(q)));
-            fields.push((what_s, shape(p), shape(q)));
+            if p.as_ap().map(|a| a.dtype) != q.as_ap().map(|a| a.dtype) {
+                return Some((what_d, dtype(p), dtype(q)));
+            }
+            let alike = match (p, q) {
+                (Operand::Ap(p), Operand::Ap(q)) => {
+                    p.num_partitions() == q.num_partitions() && free(p).eq(free(q))
+                }
+                _ => shape(p) == shape(q),
+            };
+            if !alike {
+                return Some((what_s, shape(p), shape(q)));
+            }
         }
     }
-    fields.into_iter().find(|(_, x, y)| x != y)
+    None
 }

@@ -6,7 +6,8 @@ use super::legalize::legalize;
 use super::{Cursor, Fail, Group, Lowering, Made};
 use crate::explain::PredicateRow;
 use crate::pass::Transport;
-use tandem_bir::analysis::sb2sb::{Compatibility, compatibility};
+use std::fmt::Write as _;
+use tandem_bir::analysis::sb2sb::{Compatibility, MAX_BYTES_PER_PARTITION as MAX_EFFECTIVE, compatibility};
 use tandem_bir::diag::{Diagnostic, Severity, codes};
 use tandem_bir::{AccessPattern, Attr, EngineKind, Inst, MemoryType, Opcode};
 
@@ -215,48 +216,120 @@ impl Lowering<'_> {
             (true, false) => Path::Repack,
             (false, _) => Path::Dma,
         };
-        let note = self.why(path, &predicates, fits, within, asked);
+        let elems = g.members.iter().flat_map(|m| self.in_ap(m, 0)).map(|a| a.elems_per_partition()).max();
+        let facts = Facts {
+            fits,
+            within,
+            asked,
+            exchange,
+            charge: elems.map_or(0, |n| effective.checked_div(n).unwrap_or(0)),
+            elems: elems.unwrap_or(0),
+            effective,
+            repack_would: exchange
+                && !self.cx.options.sb2sb_repack
+                && verdicts.iter().all(|v| v.holds() || v.only_needs_repack),
+        };
+        let note = self.why(path, &predicates, &facts);
         Ok(Decision { path, predicates, note })
     }
 
     /// Why the path was taken and which single change would give the other.
-    fn why(&self, path: Path, rows: &[PredicateRow], fits: bool, within: bool, asked: usize) -> String {
-        let failing: Vec<&PredicateRow> = rows.iter().filter(|r| !r.holds).collect();
+    fn why(&self, path: Path, rows: &[PredicateRow], f: &Facts) -> String {
+        let o = &self.cx.options;
         match path {
             Path::SelfCopy => String::new(),
             Path::Repack => {
                 "by GPSIMD through dense temporaries (--sb2sb-repack); without the option it goes by DMA".into()
             }
-            Path::Gpsimd => match self.cx.options.transport {
-                Transport::Auto => "every predicate holds: by GPSIMD; --transport dma or a knob below the effective \
-                                    bytes would move it to DMA"
-                    .into(),
-                Transport::Gpsimd => "forced by --transport gpsimd; --transport dma would move it to DMA".into(),
+            Path::Gpsimd => match o.transport {
+                Transport::Auto => {
+                    let mut ways = Vec::new();
+                    if let Some(below) = f.effective.checked_sub(1) {
+                        ways.push(format!("--sendrecv-to-gpsimd-max-bpp {below} or less"));
+                    }
+                    ways.push("--transport dma".to_owned());
+                    if let Some(most) = MAX_EFFECTIVE.min(o.sendrecv_to_gpsimd_max_bpp).checked_div(f.charge) {
+                        ways.push(format!("more than {most} elements per partition"));
+                    }
+                    format!("every predicate holds: by GPSIMD; any of these alone moves it to DMA: {}", ways.join(", "))
+                }
+                Transport::Gpsimd => "forced by --transport gpsimd; --transport dma alone moves it to DMA".into(),
                 Transport::Request => {
                     "the kernel asked for GPSIMD; without the request it goes by DMA under --transport request".into()
                 }
                 Transport::Dma => String::new(),
             },
-            Path::Dma => match self.cx.options.transport {
-                Transport::Dma if fits && within => {
-                    "forced by --transport dma; --transport auto would move it to GPSIMD".into()
-                }
-                Transport::Dma => "forced by --transport dma; the predicate fails as well".into(),
-                Transport::Request if asked == 0 => {
-                    "the kernel did not ask for GPSIMD; --transport auto decides by the predicate".into()
-                }
-                Transport::Auto | Transport::Gpsimd | Transport::Request => match failing.as_slice() {
-                    [] => "the cores do not exchange with each other: by DMA".into(),
-                    [one] => {
-                        format!("only {} fails ({}: {}): {}", one.id, one.text, one.value, remedy(one.id))
+            Path::Dma => {
+                let exchange = "the cores do not exchange with each other, which GPSIMD needs: by DMA";
+                match o.transport {
+                    Transport::Dma if f.fits && f.within => {
+                        "forced by --transport dma; --transport auto alone moves it to GPSIMD".into()
                     }
-                    more => {
-                        let ids: Vec<&str> = more.iter().map(|r| r.id).collect();
-                        format!("{} fail: no single change moves it to GPSIMD", ids.join(", "))
+                    Transport::Dma if f.fits => {
+                        "forced by --transport dma; --transport gpsimd alone moves it to GPSIMD".into()
                     }
-                },
-            },
+                    Transport::Dma if !f.exchange => exchange.into(),
+                    Transport::Dma => {
+                        format!("forced by --transport dma; under --transport auto: {}", self.ways(rows, f))
+                    }
+                    Transport::Request if f.asked == 0 && f.fits => {
+                        "the kernel did not ask for GPSIMD; asking for it, --transport gpsimd, or --transport auto \
+                         with a knob that admits it, moves it to GPSIMD"
+                            .into()
+                    }
+                    Transport::Auto | Transport::Gpsimd | Transport::Request if !f.exchange => exchange.into(),
+                    Transport::Auto | Transport::Gpsimd | Transport::Request => self.ways(rows, f),
+                }
+            }
         }
+    }
+
+    /// What fails, and each single change that alone makes every failing predicate hold; without one, what it takes together.
+    fn ways(&self, rows: &[PredicateRow], f: &Facts) -> String {
+        let knob = self.cx.options.sendrecv_to_gpsimd_max_bpp;
+        let request = self.cx.options.transport == Transport::Request; // does not look at the knob
+        let failing: Vec<&PredicateRow> =
+            rows.iter().filter(|r| !r.holds && !(request && r.id == "knob")).collect();
+        let ids: Vec<&str> = failing.iter().map(|r| r.id).collect();
+        let mut changes: Vec<(&[&str], String)> = Vec::new();
+        let ceiling = if request { MAX_EFFECTIVE } else { MAX_EFFECTIVE.min(knob) };
+        if let Some(most) = ceiling.checked_div(f.charge).filter(|n| *n > 0) {
+            let now = f.elems;
+            changes.push((&["C8", "knob"], format!("at most {most} elements per partition (now {now})")));
+        }
+        if f.effective <= MAX_EFFECTIVE {
+            changes.push((&["knob"], format!("--sendrecv-to-gpsimd-max-bpp {}", f.effective)));
+        }
+        if f.repack_would {
+            changes.push((&["C5"], "--sb2sb-repack".to_owned()));
+        }
+        for (id, text) in REMEDIES {
+            changes.push((std::slice::from_ref(id), (*text).to_owned()));
+        }
+        let alone: Vec<&str> = changes
+            .iter()
+            .filter(|(fixes, _)| ids.iter().all(|id| fixes.contains(id)))
+            .map(|(_, text)| text.as_str())
+            .collect();
+        let verb = if ids.len() == 1 { "fails" } else { "fail" };
+        let mut s = format!("{} {verb}: by DMA; ", ids.join(", "));
+        if alone.is_empty() {
+            let mut left = ids.clone();
+            let mut needed = Vec::new();
+            for (fixes, text) in &changes {
+                if left.iter().any(|id| fixes.contains(id)) {
+                    left.retain(|id| !fixes.contains(id));
+                    needed.push(text.as_str());
+                }
+            }
+            let _ =
+                write!(s, "no single change moves it to GPSIMD, it takes together: {}", needed.join("; "));
+        } else if alone.len() == 1 {
+            let _ = write!(s, "this alone moves it to GPSIMD: {}", alone.join(""));
+        } else {
+            let _ = write!(s, "any of these alone moves it to GPSIMD: {}", alone.join("; "));
+        }
+        s
     }
 
     fn self_copy(
@@ -469,18 +542,28 @@ fn forced(g: &Group<'_>, rows: &[PredicateRow]) -> Diagnostic {
     d
 }
 
-/// What would make the one failing predicate hold.
-fn remedy(id: &str) -> &'static str {
-    match id {
-        "C1" => "an LNC of 2 cores would",
-        "C2" => "a target of gen3 or later would",
-        "C3" => "one dtype on both sides would",
-        "C4" => "tiles of equal shape would",
-        "C5" => "fewer dimensions, or --sb2sb-repack, would move it to GPSIMD",
-        "C6" => "tiles in SBUF on both sides would move it to GPSIMD",
-        "C7" => "a static address would move it to GPSIMD",
-        "C8" => "at most 256 elements per partition (128 of 8 bytes) would move it to GPSIMD",
-        "knob" => "a larger --sendrecv-to-gpsimd-max-bpp would move it to GPSIMD",
-        _ => "",
-    }
+/// Values of a decision that its reason names.
+struct Facts {
+    fits: bool,
+    within: bool,
+    asked: usize,
+    exchange: bool,
+    /// Bytes that the rule charges for one element.
+    charge: u64,
+    /// Elements per partition.
+    elems: u64,
+    effective: u64,
+    /// `--sb2sb-repack` would make the predicate hold.
+    repack_would: bool,
 }
+
+/// What makes a predicate hold that depends on neither the size nor an option.
+const REMEDIES: &[(&str, &str)] = &[
+    ("C1", "an LNC of 2 cores (--lnc 2)"),
+    ("C2", "a target of gen3 or later (--target trn2)"),
+    ("C3", "one dtype for source and destination"),
+    ("C4", "equal partition counts and equal elements per partition on both sides"),
+    ("C5", "patterns of rank 2 to 5 with at most 3 free pairs that do not merge"),
+    ("C6", "source and destination in SBUF"),
+    ("C7", "static addresses on both sides"),
+];

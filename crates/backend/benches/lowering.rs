@@ -1,0 +1,36 @@
+//! Swaps per second of taking a program to level lowered, by GPSIMD and by DMA; the sizes show that it is linear.
+
+use divan::{Bencher, counter::ItemsCount};
+use tandem_backend::{PassOptions, Transport, lower, prepare};
+use tandem_bir::Program;
+use tandem_bir::testing::two_core::swaps;
+
+fn main() {
+    divan::main();
+}
+
+fn prepared(n: usize, transport: Transport) -> (Program, PassOptions) {
+    let mut p = swaps(n);
+    let mut o = PassOptions::for_program(&p);
+    o.transport = transport;
+    assert!(prepare(&mut p, &o).ok());
+    (p, o)
+}
+
+fn measure(bencher: Bencher<'_, '_>, n: usize, transport: Transport) {
+    let (p, o) = prepared(n, transport);
+    bencher.counter(ItemsCount::new(n)).with_inputs(|| p.clone()).bench_local_values(|mut p| {
+        assert!(lower(&mut p, &o).ok());
+        p
+    });
+}
+
+#[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 3)]
+fn by_gpsimd(bencher: Bencher<'_, '_>, n: usize) {
+    measure(bencher, n, Transport::Gpsimd);
+}
+
+#[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 3)]
+fn by_dma(bencher: Bencher<'_, '_>, n: usize) {
+    measure(bencher, n, Transport::Dma);
+}

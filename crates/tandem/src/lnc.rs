@@ -1,0 +1,94 @@
+//! The mandatory places of `lnc_verifier`: on a symbolic module, after the split, after the collectives are lowered, and on
+//! the lowered program (the specification, file 05 §8.1).
+//!
+//! Who made the modules decides what a failure is. On modules as given it is a finding; on modules that our passes made from
+//! modules without that failure it is a fault of ours, reported as I0001 with the vendor's check in the notes. What the cores
+//! of a given program have in different number or under different names stays what it is, a finding of the checks and of
+//! the simulator, which know the places.
+
+use std::time::Duration;
+use tandem_backend::pass::{Hooks, PassInfo};
+use tandem_bir::Program;
+use tandem_bir::diag::{Diagnostic, codes};
+use tandem_check::{VerifierError, lnc_verifier};
+
+/// Checks whose failure leaves cores that no pass can bring together: core ids, shard ids, functions and blocks.
+const STRUCTURE: [u16; 6] = [1203, 1199, 1193, 1191, 1192, 1194];
+
+/// Verifies modules as given: everything on a symbolic one, the structure on one per core. False when they cannot be lowered.
+pub(crate) fn given(p: &Program, diags: &mut Vec<Diagnostic>) -> bool {
+    let symbolic = is_symbolic(p);
+    let found = lnc_verifier(p).into_iter().filter(|e| symbolic || STRUCTURE.contains(&e.code));
+    let before = diags.len();
+    diags.extend(found.map(|e| e.diagnostic));
+    diags.len() == before
+}
+
+fn is_symbolic(p: &Program) -> bool {
+    p.modules.len() == 1 && p.modules[0].core.is_none()
+}
+
+/// Hooks that verify after the passes that split and lower, around the hooks of a command.
+pub(crate) struct Verifying<'a> {
+    inner: &'a mut dyn Hooks,
+    /// The input was one module for all cores.
+    symbolic: bool,
+    /// Codes of what the program given fails already.
+    known: Vec<u16>,
+}
+
+impl<'a> Verifying<'a> {
+    /// Around `inner`, for a program before its passes.
+    pub(crate) fn new(inner: &'a mut dyn Hooks, p: &Program) -> Verifying<'a> {
+        let symbolic = is_symbolic(p);
+        let known = if symbolic { Vec::new() } else { lnc_verifier(p).iter().map(|e| e.code).collect() };
+        Verifying { inner, symbolic, known }
+    }
+
+    /// Verifies the program after the last pass, ids of barriers included. False when our passes broke it.
+    pub(crate) fn finished(&self, p: &Program, diags: &mut Vec<Diagnostic>) -> bool {
+        let found = self.ours(p);
+        let ok = found.is_empty();
+        diags.extend(found);
+        ok
+    }
+
+    /// Failures that the program given did not have.
+    fn ours(&self, p: &Program) -> Vec<Diagnostic> {
+        lnc_verifier(p).iter().filter(|e| !self.known.contains(&e.code)).map(internal).collect()
+    }
+}
+
+/// A failure on modules of our own.
+fn internal(e: &VerifierError) -> Diagnostic {
+    let mut d = Diagnostic::new(
+        codes::I0001,
+        format!("the passes made modules that do not agree: {}", e.diagnostic.message),
+    );
+    d.sites.clone_from(&e.diagnostic.sites);
+    d.notes.clone_from(&e.diagnostic.notes);
+    d
+}
+
+impl Hooks for Verifying<'_> {
+    fn after_pass(&mut self, info: &'static PassInfo, p: &Program) {
+        self.inner.after_pass(info, p);
+    }
+    fn verify(&mut self, info: &'static PassInfo, p: &Program) -> Vec<Diagnostic> {
+        let mut found = self.inner.verify(info, p);
+        match info.name {
+            // A mask on a region around a barrier is the kernel's; core and shard ids are the splitter's.
+            "lnc-splitter" if self.symbolic => found.extend(
+                lnc_verifier(p)
+                    .into_iter()
+                    .map(|e| if matches!(e.code, 1199 | 1203) { internal(&e) } else { e.diagnostic }),
+            ),
+            "lower-local-collectives" => found.extend(self.ours(p)),
+            _ => {}
+        }
+        found
+    }
+    fn elapsed(&mut self, info: &'static PassInfo, time: Duration) {
+        self.inner.elapsed(info, time);
+    }
+}
