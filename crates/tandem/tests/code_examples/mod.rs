@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Lines of an example at most (our choice: a page stays short).
 const MOST_LINES: usize = 24;
 /// Characters of a shown line at most.
-const MOST_CHARS: usize = 150;
+const MOST_CHARS: usize = 400;
 
 /// What a row says.
 #[derive(Debug, Clone, PartialEq, Eq)]
