@@ -16,7 +16,7 @@ use crate::collective::{Payload, Plan, Shape, Topology, plan, result, sb2sb_plan
 use crate::decode::{Env, Recipe, Resolved, decode, resolve};
 use crate::exec::{Arg, Decoded, ExecCx, exec};
 use crate::memory::Memory;
-use crate::options::{RunOptions, Schedule};
+use crate::options::{Ranks, RunOptions, Schedule};
 use crate::outcome::{Outcome, Stats, StopReason};
 use crate::place::{Names, Place, place};
 use crate::random::SplitMix64;
@@ -101,6 +101,14 @@ pub fn run(linked: &LinkedProgram, inputs: &[Tensor], opts: RunOptions) -> Resul
     let Some(arch) = program.arch().spec() else {
         return Err(vec![Diagnostic::new(codes::S0002, format!("there is no model of {}", program.arch()))]);
     };
+    let ids_are_lncs = match opts.ranks {
+        Ranks::AreCores => false,
+        Ranks::Lncs(0 | 1) => true,
+        Ranks::Lncs(n) => {
+            let text = format!("{n} LNCs are not simulated at the linked levels");
+            return Err(vec![Diagnostic::new(codes::S0002, text)]);
+        }
+    };
     let modules: Vec<&Module> = program.modules.iter().collect();
     let names: Vec<Names<'_>> = modules.iter().map(|m| Names::new(m)).collect();
     let mut mem = Memory::new();
@@ -145,8 +153,8 @@ pub fn run(linked: &LinkedProgram, inputs: &[Tensor], opts: RunOptions) -> Resul
         cores.push(Core {
             module: m,
             places,
-            topo: Topology { lnc, lncs: 1, ids_are_lncs: false, my_lnc: 0, my_core: c },
-            st: CoreState::new(CoreId(c as u32), c as i64, 0),
+            topo: Topology { lnc, lncs: 1, ids_are_lncs, my_lnc: 0, my_core: c },
+            st: CoreState::new(CoreId(c as u32), if ids_are_lncs { 0 } else { c as i64 }, 0),
             sems: vec![0; SEMAPHORES],
             engines,
             decoded,
