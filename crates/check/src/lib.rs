@@ -4,6 +4,9 @@
 //! at once: it pairs what must pair (swaps, barriers, collectives) and follows what must be ordered. Each check's module
 //! says what it defines, what it may miss, and whether it can report falsely.
 //!
+//! What the checks leave to the simulator's exact run: data races inside a core, undefined bytes, and tensors placed over each
+//! other while both are live (S0023).
+//!
 //! Control flow is taken as static: blocks of the same name on both cores are compared with each other. What depends on
 //! values at run time (trip counts, branches, register addresses) is the simulator's to find.
 

@@ -42,6 +42,24 @@ pub static CHECKS: &[CheckInfo] = &[
         run: checks::order::run,
     },
     CheckInfo {
+        name: "trips",
+        codes: &[codes::C0404],
+        doc: "loops with constant bounds around a meeting run equally often on both cores",
+        run: checks::trips::run,
+    },
+    CheckInfo {
+        name: "queues",
+        codes: &[codes::C0405],
+        doc: "edges and the order of the queues of one core form no cycle",
+        run: checks::queues::run,
+    },
+    CheckInfo {
+        name: "pending",
+        codes: &[codes::C0406],
+        doc: "no completion token and no notification is left without its answer",
+        run: checks::pending::run,
+    },
+    CheckInfo {
         name: "outputs",
         codes: &[codes::C0501],
         doc: "every output is written by some instruction",

@@ -548,3 +548,92 @@ fn the_registry_covers_every_code_and_every_code_has_a_test() {
         assert!(text.contains(&format!("codes::{id}")) || text.contains(&id[1..]), "{id} has no test");
     }
 }
+
+// ---- trip counts, queues, pending waits ----
+
+#[test]
+fn loops_around_a_meeting_have_equal_rounds() {
+    let body = |lb: u32, ub: u32, stride: u32, inside: &str| {
+        format!(
+            "    block b0 {{
+      ld = DMACopy DMA @a{T} <- @x{T}
+      st = DMACopy DMA @y{T} <- @x{T}
+      l = Loop Unassigned {{LoopAxis = {{\"name\":\"k\",\"lb\":{lb},\"ub\":{ub},\"stride\":{stride}}}}} regions {{
+        block inner {{
+          {inside}
+        }}
+      }}
+    }}"
+        )
+    };
+    let two = |a: &str, b: &str| {
+        run(&parse(&text("bir", [a, b]))).into_iter().filter(|d| d.code == codes::C0404).collect::<Vec<_>>()
+    };
+    assert!(two(&body(0, 4, 1, BAR), &body(0, 4, 1, BAR)).is_empty());
+    // 4 rounds either way: 0, 1, 2, 3 and 1, 3, 5, 7.
+    assert!(two(&body(0, 4, 1, BAR), &body(1, 8, 2, BAR)).is_empty());
+    let d = two(&body(0, 4, 1, BAR), &body(0, 5, 1, BAR));
+    assert_eq!(d.len(), 1, "{d:#?}");
+    assert!(d[0].message.contains("core 0 comes 4 times to core barrier `bar`, core 1 5 times"), "{d:#?}");
+    assert_eq!(d[0].sites.iter().map(|s| s.inst.as_str()).collect::<Vec<_>>(), ["l", "l", "bar", "bar"]);
+    // A loop that meets nobody may run as often as it likes.
+    let quiet = format!("c = TensorCopy DVE @b{T} <- @a{T}");
+    assert!(two(&body(0, 4, 1, &quiet), &body(0, 5, 1, &quiet)).is_empty());
+}
+
+#[test]
+fn a_circle_of_queues_is_a_deadlock() {
+    let lines = |forward: &str| {
+        let copy = |n: &str, e: &str, deps: &str| format!("{n} = TensorCopy {e} @b{T} <- @a{T} {deps}");
+        block(
+            &[
+                format!("ld = DMACopy DMA @a{T} <- @x{T}"),
+                copy("d1", "DVE", forward),
+                copy("p1", "Pool", "after(d2)"),
+                copy("d2", "DVE", "after(ld)"),
+                copy("p2", "Pool", ""),
+                format!("st = DMACopy DMA @y{T} <- @b{T} after(p2)"),
+            ]
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+        )
+    };
+    let circles = |body: &str| {
+        let d = run(&parse(&text("lowered", [body, body])));
+        d.into_iter().filter(|d| d.code == codes::C0405).collect::<Vec<_>>()
+    };
+    // An edge that points forward to another queue is legal as long as nothing comes back.
+    assert!(circles(&lines("after(ld)")).is_empty());
+    let d = circles(&lines("after(p2)"));
+    assert_eq!(d.len(), 2, "one on each core: {d:#?}");
+    let names: std::collections::BTreeSet<&str> = d[0].sites.iter().map(|s| s.inst.as_str()).collect();
+    // d1 waits for p2 by its edge, p2 for p1 by its queue, p1 for d2 by its edge, d2 for d1 by its queue.
+    assert_eq!(names, ["d1", "d2", "p1", "p2"].into_iter().collect());
+}
+
+#[test]
+fn a_token_without_an_answer_is_a_pending_wait() {
+    let tok = |n: &str| format!("\"{n}\" = TensorCompletion Pool <- @s[[64,128] [1,64]] float32");
+    let body = |tokens: &[&str]| {
+        let mut l = vec![
+            format!("w = DMACopy DMA @s[[64,64] [1,64]] float32 <- @x[[64,64] [1,64]] float32"),
+            format!("st = DMACopy DMA @y{T} <- @x{T}"),
+        ];
+        l.extend(tokens.iter().map(|n| tok(n) + " after(w)"));
+        block(&l.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let pending = |a: &[&str], b: &[&str]| {
+        let d = run(&parse(&text("lowered", [&body(a), &body(b)])));
+        d.into_iter().filter(|d| d.code == codes::C0406).collect::<Vec<_>>()
+    };
+    assert!(pending(&["k"], &["k"]).is_empty());
+    let d = pending(&["k", "k2"], &["k"]);
+    assert_eq!(d.len(), 1, "{d:#?}");
+    assert!(
+        d[0].message.contains("core 0 ends with a pending wait: `k2` waits for completion #1 of `s`"),
+        "{d:#?}"
+    );
+    assert_eq!(d[0].sites[1].label, "last matched");
+    assert_eq!(pending(&[], &["k"]).len(), 1);
+}

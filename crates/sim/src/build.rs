@@ -8,6 +8,7 @@ use crate::npy;
 use crate::numeric_profile::{RegisterInit, Uninit};
 use crate::options::{Ranks, RunOptions};
 use crate::outcome::{Outcome, Stats, StopReason};
+use crate::overlap::Overlap;
 use crate::place::{Names, Place, at_loc, owner, place, view_of};
 use crate::race::Race;
 use crate::state::{CoreState, RegValue};
@@ -44,6 +45,7 @@ struct Part<'p> {
     cores: Vec<Core<'p>>,
     sync: Sync,
     race: Option<Race>,
+    overlap: Option<Overlap>,
 }
 
 impl std::fmt::Debug for Ready<'_> {
@@ -149,7 +151,7 @@ impl Simulator {
         for (s, cores) in all.into_iter().enumerate() {
             let own = s * lnc..(s + 1) * lnc;
             let mut sync = Sync::default();
-            tokens(&modules[own.clone()], &names[own], lncs, &mut sync);
+            tokens(&modules[own.clone()], &names[own.clone()], lncs, &mut sync);
             let race = opts.race_check.then(|| {
                 let mut pitches = vec![None; mem.len()];
                 for p in cores.iter().flat_map(|c| &c.places).flatten() {
@@ -161,7 +163,12 @@ impl Simulator {
                 };
                 Race::new(cores.len(), per_core, &lengths(&cores), pitches, sync.tokens.len())
             });
-            parts.push(Part { cores, sync, race });
+            let overlap = if opts.race_check {
+                Overlap::new(&modules[own.clone()], &names[own], &cores, lnc)
+            } else {
+                None
+            };
+            parts.push(Part { cores, sync, race, overlap });
         }
         let marks = opts.undefined_check && opts.profile.uninit == Uninit::InitBits;
         let undef = marks.then(|| Undef::new(&mem, &[]));
@@ -404,8 +411,10 @@ impl Ready<'_> {
             std::mem::swap(&mut m.cores, &mut p.cores);
             std::mem::swap(&mut m.sync, &mut p.sync);
             m.race = p.race.take();
+            m.overlap = p.overlap.take();
             stop = m.run();
             m.race_findings();
+            m.group_overlaps();
             wait_for = (stop == StopReason::Deadlock).then(|| m.deadlock());
             std::mem::swap(&mut m.cores, &mut p.cores);
             if stop != StopReason::Finished {
@@ -428,7 +437,17 @@ impl Ready<'_> {
                 prints.extend(c.st.prints);
             }
         }
-        Outcome { stop, outputs, stats, prints, diagnostics: m.diagnostics, wait_for }
+        Outcome {
+            stop,
+            outputs,
+            stats,
+            prints,
+            diagnostics: m.diagnostics,
+            wait_for,
+            steps: m.steps,
+            carried_by_value: m.carried_by_value,
+            race_records: m.race.as_ref().map_or(0, |r| r.most),
+        }
     }
 
     fn output(&mut self, r: usize, p: &Port, finished: bool) -> Option<Tensor> {
@@ -446,8 +465,9 @@ impl Ready<'_> {
             let text = format!("output `{}` has {n} bytes that nothing has written", p.name);
             let module = self.parts[c.0].cores[c.1].module;
             let loc = &module.memlocs[l];
-            let d = Diagnostic::new(codes::S0021, text)
+            let mut d = Diagnostic::new(codes::S0021, text)
                 .site(at_loc(module, loc).label(format!("the first is byte {first}")));
+            d.severity = self.machine.opts.undefined_severity;
             self.machine.diagnostics.push(d);
         }
         let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };

@@ -7,7 +7,7 @@ use crate::memory::{Memory, View};
 use crate::num::convert::{self, Rules, lanes};
 use crate::numeric_profile::Uninit;
 use crate::race::Role;
-use crate::undef::{Treatment, partial, treatment};
+use crate::undef::{Treatment, controls, folds_into_outputs, partial, selects_by_value, treatment};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{Attr, InstId, Operand};
@@ -29,13 +29,21 @@ impl Machine<'_> {
             Treatment::Ignores => {}
             Treatment::Uses => used = used.or_else(|| u.first_of(&self.mem, d, &d.ins)),
             Treatment::Moves => {
+                let last = d.ins.len();
+                let r = controls(inst);
+                used = used.or_else(|| u.first_of(&self.mem, d, &d.ins[r.start.min(last)..r.end.min(last)]));
                 carried = u.first_of(&self.mem, d, &d.ins).is_some()
                     || (partial(d) && u.first_of(&self.mem, d, &d.outs).is_some());
             }
         }
+        if how != Treatment::Ignores && folds_into_outputs(inst) {
+            used = used.or_else(|| u.first_of(&self.mem, d, &d.outs));
+        }
+        let by_value = carried && selects_by_value(inst);
         if let Some(at) = used {
             self.undefined_use(c, id, at);
         }
+        self.carried_by_value |= by_value;
         if carried {
             return self.carry(c, id);
         }
@@ -123,7 +131,11 @@ impl Machine<'_> {
         let d = &core.code.decoded[id.index()];
         let mut name = "memory";
         let mut place = format!("byte {at}");
-        for (args, ops) in [(&d.ins[..], &inst.ins[..]), (&d.indirect[..], inst.indirection_ins())] {
+        for (args, ops) in [
+            (&d.outs[..], &inst.outs[..]),
+            (&d.ins[..], &inst.ins[..]),
+            (&d.indirect[..], inst.indirection_ins()),
+        ] {
             for (a, o) in args.iter().zip(ops) {
                 let (Arg::View(v), Some(ap)) = (a, o.as_ap()) else { continue };
                 let inside = v.byte_range().is_some_and(|(lo, hi)| (lo..hi).contains(&(at as i128)));
@@ -142,9 +154,10 @@ impl Machine<'_> {
             }
         }
         let text = format!("`{}` uses bytes of `{name}` that nothing has written", inst.name);
-        let d = Diagnostic::new(codes::S0021, text)
+        let mut d = Diagnostic::new(codes::S0021, text)
             .site(self.site(c, id).label(format!("the first is {place}")))
             .note("what an instruction computes from them differs from run to run on the machine");
+        d.severity = self.opts.undefined_severity;
         self.diagnostics.push(d);
     }
 
@@ -210,6 +223,9 @@ impl Machine<'_> {
 
     /// Tells the race check what an instruction touches; `lists` has a bit for inputs, outputs and index operands.
     pub(crate) fn touch(&mut self, c: usize, id: InstId, thread: usize, lists: u8) {
+        if self.overlap.is_some() {
+            self.overlapping(c, id, lists);
+        }
         let Some(race) = &mut self.race else { return };
         let core = &self.cores[c];
         race.tick(thread);

@@ -47,6 +47,7 @@ pub mod num;
 pub mod numeric_profile;
 pub mod options;
 pub mod outcome;
+mod overlap;
 mod place;
 pub mod queue_style;
 mod race;

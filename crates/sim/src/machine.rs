@@ -11,6 +11,7 @@ use crate::exec::Arg;
 use crate::memory::Memory;
 use crate::options::{RunOptions, Schedule};
 use crate::outcome::StopReason;
+use crate::overlap::Overlap;
 use crate::place::Place;
 use crate::race::Race;
 use crate::random::SplitMix64;
@@ -145,6 +146,9 @@ pub(crate) struct Machine<'p> {
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) race: Option<Race>,
     pub(crate) undef: Option<Undef>,
+    pub(crate) overlap: Option<Overlap>,
+    /// Undefined bytes were carried to a place that other values chose.
+    pub(crate) carried_by_value: bool,
     pub(crate) notes: Vec<Note>,
     pub(crate) noted: FxHashSet<(usize, InstId, &'static str)>,
     rng: SplitMix64,
@@ -177,6 +181,8 @@ impl<'p> Machine<'p> {
             diagnostics: Vec::new(),
             race: None,
             undef: None,
+            overlap: None,
+            carried_by_value: false,
             notes: Vec::new(),
             noted: FxHashSet::default(),
             rng: SplitMix64(seed),

@@ -2,6 +2,7 @@
 
 use crate::numeric_profile::NumericProfile;
 use std::sync::Arc;
+use tandem_bir::diag::Severity;
 use std::sync::atomic::AtomicBool;
 
 /// Who acts next when several may (the specification, file 09 §10.2). Race-free programs give the same bytes under all.
@@ -59,6 +60,17 @@ pub enum Fill {
     Random(u64),
 }
 
+impl Fill {
+    /// Reads `ff`, `nan4` or `random=N`.
+    pub fn parse(text: &str) -> Option<Fill> {
+        match text {
+            "ff" => Some(Fill::Ff),
+            "nan4" => Some(Fill::Nan4),
+            t => t.strip_prefix("random=")?.parse().ok().map(Fill::Random),
+        }
+    }
+}
+
 /// Called now and then with the number of instructions completed.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
@@ -79,6 +91,8 @@ pub struct RunOptions {
     pub race_check: bool,
     /// Look for uses of bytes that nothing has written.
     pub undefined_check: bool,
+    /// Severity of the findings of that check.
+    pub undefined_severity: Severity,
     /// Instructions that may complete before the run is stopped as a livelock (our choice: 10⁸).
     pub step_limit: u64,
     /// Bytes of simulated memory (our choice: 8 GiB).
@@ -101,6 +115,7 @@ impl Default for RunOptions {
             profile: NumericProfile::default(),
             race_check: true,
             undefined_check: true,
+            undefined_severity: Severity::Error,
             step_limit: 100_000_000,
             memory_limit: 8 << 30,
             depth_limit: 256,

@@ -70,4 +70,11 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
     /// Who waits for whom, after a deadlock.
     pub wait_for: Option<WaitFor>,
+    /// Instructions and control steps completed.
+    pub steps: u64,
+    /// Undefined bytes were carried to a place that other values chose (a gather, a select by predicate): with other values
+    /// they might have reached a use.
+    pub carried_by_value: bool,
+    /// Most distinct operand footprints that the race check kept at once.
+    pub race_records: usize,
 }

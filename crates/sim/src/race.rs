@@ -9,7 +9,8 @@
 //!
 //! **What is compared.** Every distinct operand footprint has a *slot*: its last write and its last unordered reads, with
 //! their clocks. Which slots overlap is worked out once per slot by the exact test of [`overlaps`]. An access is compared with the
-//! slots that overlap its own. Keeping only the last write (and, per slot, reads not ordered before another read of the slot)
+//! slots that overlap its own. Slots are found by the pages of the bytes they really touch (not of the range they span) and by
+//! groups of partitions, so that many distinct strided views of one buffer cost no comparison of all with all. Keeping only the last write (and, per slot, reads not ordered before another read of the slot)
 //! loses no race: whatever races with a forgotten access races with the one that replaced it.
 //!
 //! **It never reports falsely**, but for footprints whose overlap test gives up (`SEARCH_BUDGET`). **It may miss** races on
@@ -94,6 +95,42 @@ struct Pages {
 
 /// Bytes of a page, log 2 (our choice).
 const PAGE: u32 = 9;
+/// Partitions of a group, log 2 (our choice).
+const GROUP: u32 = 4;
+/// Runs of bytes beyond which a footprint is filed under every page it spans (our choice).
+const MOST_RUNS: u64 = 1 << 14;
+
+/// Pages under which a footprint is filed: page of the bytes, group of the partitions.
+fn pages_of(fp: &Footprint) -> Vec<i64> {
+    let mut pages: Vec<i64> = Vec::new();
+    let runs = fp.dims.iter().fold(1u64, |n, d| n.saturating_mul(d.1));
+    let spanned = ((fp.high - 1) >> PAGE) - (fp.low >> PAGE) + 1;
+    if runs > MOST_RUNS || runs as i64 >= spanned {
+        pages.extend(fp.low >> PAGE..=(fp.high - 1) >> PAGE);
+    } else {
+        let mut starts = vec![fp.low];
+        for &(step, n) in &fp.dims {
+            let from = std::mem::take(&mut starts);
+            for s in from {
+                starts.extend((0..n as i64).map(|k| s + k * step));
+            }
+        }
+        for s in starts {
+            pages.extend(s >> PAGE..=(s + fp.run - 1) >> PAGE);
+        }
+        pages.sort_unstable();
+        pages.dedup();
+    }
+    let (first, last) = (fp.partition >> GROUP, fp.last_partition() >> GROUP);
+    if (first, last) == (0, 0) {
+        return pages.into_iter().map(|p| p << 16).collect();
+    }
+    let mut out = Vec::with_capacity(pages.len());
+    for p in pages {
+        out.extend((first..=last.min(first + 0xffff)).map(|g| (p << 16) | (g & 0xffff)));
+    }
+    out
+}
 /// Findings after which the rest is only counted.
 const MOST: usize = 100;
 
@@ -119,6 +156,8 @@ pub(crate) struct Race {
     reported: rustc_hash::FxHashSet<(u32, InstId, u32, InstId)>,
     pub(crate) found: Vec<Found>,
     pub(crate) more: u64,
+    /// Most slots at once.
+    pub(crate) most: usize,
 }
 
 impl Race {
@@ -149,6 +188,7 @@ impl Race {
             reported: Default::default(),
             found: Vec::new(),
             more: 0,
+            most: 0,
         }
     }
 
@@ -328,7 +368,7 @@ impl Race {
         self.seen.push(0);
         self.stamp += 1;
         let pages = &mut self.pages[v.buf.index()];
-        for p in fp.low >> PAGE..=(fp.high - 1) >> PAGE {
+        for p in pages_of(&fp) {
             let list = pages.lists.entry(p).or_default();
             for &o in list.iter() {
                 if self.seen[o as usize] == self.stamp {
@@ -345,6 +385,7 @@ impl Race {
             self.slots[o as usize].near.push(id);
         }
         self.slots.push(Slot { buf: v.buf.0, fp, near, write: None, reads: SmallVec::new() });
+        self.most = self.most.max(self.slots.len());
         self.lookup.insert(key, id);
         id
     }
@@ -453,7 +494,7 @@ impl Race {
             p.lists.clear();
         }
         for (k, s) in kept.iter().enumerate() {
-            for p in s.fp.low >> PAGE..=(s.fp.high - 1) >> PAGE {
+            for p in pages_of(&s.fp) {
                 self.pages[s.buf as usize].lists.entry(p).or_default().push(k as u32);
             }
         }

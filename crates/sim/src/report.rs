@@ -164,6 +164,18 @@ impl Machine<'_> {
         }
     }
 
+    /// Leaves out an overlap whose read or write takes part in a race: one missing order, one finding.
+    pub(crate) fn group_overlaps(&mut self) {
+        let races: Vec<Site> = self
+            .diagnostics
+            .iter()
+            .filter(|d| d.code == codes::S0020)
+            .flat_map(|d| d.sites.iter().cloned())
+            .collect();
+        let raced = |s: &Site| races.iter().any(|r| (r.core, &r.inst) == (s.core, &s.inst));
+        self.diagnostics.retain(|d| d.code != codes::S0023 || !d.sites.iter().any(raced));
+    }
+
     fn thread_name(&self, a: &Access) -> String {
         let core = self.cores[a.core as usize].id;
         if self.style == crate::code::Style::Program {

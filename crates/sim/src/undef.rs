@@ -2,7 +2,8 @@
 //!
 //! Every byte of memory has a mark. Copies, transfers, swaps, transposes, gathers and selects carry marks along; any other
 //! instruction that reads a marked byte is a finding (S0021) at that instruction, and its outputs count as defined, so that one
-//! cause gives one finding. Index operands are uses, and so are scalar loads into registers. An output of the kernel with
+//! cause gives one finding. Index operands and predicates are uses, so are scalar loads into registers, and so is a destination
+//! that is accumulated onto (explicit PSUM accumulation, folding transfers). An output of the kernel with
 //! marked bytes is a finding. `can_read_uninit` on an instruction lifts its own.
 //!
 //! How marks travel through a mover without a second implementation of every mover: the instruction is run with the marked
@@ -13,8 +14,7 @@
 //! Definedness only grows until a mark is carried onto a defined byte, so an instruction with fixed operands that was
 //! found clean is not looked at again before that happens ([`Undef::generation`]).
 //!
-//! **May miss**: uses on paths not taken; marks that meet in a conversion that saturates both patterns to one value;
-//! accumulation onto PSUM bytes never written. **Never reports falsely** in the sense of the definition above.
+//! **May miss**: uses on paths not taken; marks that meet in a conversion that saturates both patterns to one value. **Never reports falsely** in the sense of the definition above.
 
 use crate::exec::{Arg, Decoded};
 use crate::memory::{BufId, Memory, View};
@@ -76,6 +76,47 @@ pub(crate) fn treatment(i: &Inst) -> Treatment {
         Opcode::DevicePrint | Opcode::Memset | Opcode::Iota => Treatment::Ignores,
         _ => Treatment::Uses,
     }
+}
+
+/// Which inputs of a mover are uses although its data is carried: indices, offsets, predicates, bounds.
+pub(crate) fn controls(i: &Inst) -> std::ops::Range<usize> {
+    match i.opcode {
+        Opcode::Gather | Opcode::IndirectCopy => 1..2,
+        Opcode::TensorCopyDynamicSrc | Opcode::TensorCopyDynamicDst | Opcode::RangeSelect => 1..i.ins.len(),
+        // With two inputs the predicate comes second, with three it comes first.
+        Opcode::CopyPredicated if i.ins.len() == 2 => 1..2,
+        Opcode::CopyPredicated | Opcode::Select => 0..1,
+        _ => 0..0,
+    }
+}
+
+/// The instruction folds into what its outputs hold.
+pub(crate) fn folds_into_outputs(i: &Inst) -> bool {
+    match i.opcode {
+        Opcode::Matmult | Opcode::MatmultSparse | Opcode::MatmultMx => {
+            crate::exec::accumulates_explicitly(i) && !i.get_bool(Attr::IsTranspose)
+        }
+        Opcode::DmaCopy => {
+            let mode: CopyMode = i.get_enum(Attr::Mode).unwrap_or(CopyMode::Copy);
+            mode != CopyMode::Cce && i.get_enum::<AluOp>(Attr::CceOp).is_some_and(|op| op != AluOp::Bypass)
+        }
+        Opcode::IndirectSaveAccumulate => true,
+        _ => false,
+    }
+}
+
+/// Where the bytes of a carried value go depends on other values.
+pub(crate) fn selects_by_value(i: &Inst) -> bool {
+    matches!(
+        i.opcode,
+        Opcode::Gather
+            | Opcode::IndirectCopy
+            | Opcode::TensorCopyDynamicSrc
+            | Opcode::TensorCopyDynamicDst
+            | Opcode::RangeSelect
+            | Opcode::CopyPredicated
+            | Opcode::Select
+    )
 }
 
 /// The instruction may leave bytes of its outputs as they were.

@@ -292,3 +292,80 @@ fn memory_stays_flat_and_time_linear_over_many_accesses() {
     let p = text::parse(&src).unwrap_or_else(|e| panic!("{}", show(&e)));
     assert!(races(&p, Schedule::Seed(3)).is_empty());
 }
+
+/// Both cores write distinct strided views of one buffer, interleaved: `rounds` times `per` views each, a barrier after each
+/// round when asked for.
+fn many_views(rounds: u64, per: u64, barrier: bool) -> Program {
+    let elems = 2 * rounds * per + 64;
+    let bytes = 4 * elems;
+    let bar = if barrier { "b = CoreBarrier Pool {cores = [0, 1]}" } else { "" };
+    let module = |c: usize| {
+        format!(
+            "module @nc0{c} core {c} arch gen3 {{
+  func @main {{
+    set @s_set = Internal Tensor Shared float32 [{elems}] {{ loc @s = DRAM [{bytes}] addr 0 }}
+    block b0 {{
+      o = Loop Unassigned {{LoopAxis = {{\"name\":\"j\",\"lb\":0,\"ub\":{rounds},\"stride\":1}}}} regions {{
+        block outer {{
+          l = Loop Unassigned {{LoopAxis = {{\"name\":\"k\",\"lb\":0,\"ub\":{per},\"stride\":1}}}} regions {{
+            block inner {{
+              w = Memset DVE @s[off {c}, [2,8], dyn(2*axis(k), {}*axis(j)) dim 0] float32 {{mode = Const, constant = {c}}}
+            }}
+          }}
+          {bar}
+        }}
+      }}
+    }}
+  }}
+}}
+",
+            2 * per
+        )
+    };
+    let src = format!("bir 1\nprogram \"t\" lnc 2 level bir\n{}{}", module(0), module(1));
+    text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)))
+}
+
+#[test]
+fn distinct_interleaved_views_cost_near_linear_time_and_memory_is_flat_once_ordered() {
+    let time = |p: &Program, want: u64| {
+        let start = std::time::Instant::now();
+        let o = run_with(p, RunOptions { undefined_check: false, ..RunOptions::default() });
+        assert_eq!(o.stop, StopReason::Finished);
+        assert!(o.diagnostics.is_empty(), "{}", show(&o.diagnostics));
+        assert_eq!(o.stats.count(0, Opcode::Memset) + o.stats.count(1, Opcode::Memset), want);
+        (start.elapsed().as_secs_f64(), o.race_records)
+    };
+    // 10,000 and 100,000 accesses, none ordered across the cores.
+    let (short, _) = time(&many_views(5, 1_000, false), 10_000);
+    let (long, _) = time(&many_views(50, 1_000, false), 100_000);
+    assert!(long < 60.0 * short.max(0.005), "10 times the accesses took {} times as long", long / short);
+    // Ordered round by round, what is kept does not grow with the length of the run.
+    let (_, ten) = time(&many_views(10, 1_000, true), 20_000);
+    let (_, fifty) = time(&many_views(50, 1_000, true), 100_000);
+    assert!(ten <= 20_000 && fifty <= 20_000, "{ten} and {fifty} records");
+}
+
+#[test]
+fn sample_kernels_compute_the_same_bytes_under_every_schedule() {
+    let seeds: u64 = if cfg!(debug_assertions) { 2 } else { 100 };
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("testdata")
+        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
+        .filter(|n| n.ends_with(".klr"))
+        .collect();
+    names.sort();
+    for name in &names {
+        let p = kernel(name, Level::Lowered);
+        let bytes = |schedule| -> Vec<Vec<u8>> {
+            let o = run_with(&p, RunOptions { schedule, ..RunOptions::default() });
+            assert_eq!(o.stop, StopReason::Finished, "{name}\n{}", show(&o.diagnostics));
+            o.outputs.into_iter().map(|t| t.bytes).collect()
+        };
+        let want = bytes(Schedule::Eager);
+        assert!(bytes(Schedule::Late) == want, "{name}: late differs");
+        for s in 0..seeds {
+            assert!(bytes(Schedule::Seed(s)) == want, "{name}: seed {s} differs");
+        }
+    }
+}

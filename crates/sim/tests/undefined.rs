@@ -65,3 +65,87 @@ fn an_output_with_unwritten_bytes_is_a_finding() {
     let d = run("n = NoOp SP");
     assert!(show(&d).contains("output `y` has 128 bytes"), "{}", show(&d));
 }
+
+fn codes_of(body: &str) -> Vec<String> {
+    let src = format!(
+        "bir 1
+program \"t\" lnc 1 level bir
+module @nc00 core 0 arch gen3 {{
+  func @main {{
+    set @a_set = Internal NeuronSBTensor Local float32 [32 x 32] {{ loc @a = SB [32, 128] addr 0 allocated }}
+    set @b_set = Internal NeuronSBTensor Local float32 [32 x 32] {{ loc @b = SB [32, 128] addr 128 allocated }}
+    set @i_set = Internal NeuronSBTensor Local uint32 [32 x 32] {{ loc @i = SB [32, 128] addr 256 allocated }}
+    set @p_set = Internal NeuronPSUMTensor Local float32 [32 x 32] {{ loc @p = PSUM [32, 128] bank 0 addr 0 allocated }}
+    block b0 {{
+      wa = Memset DVE @a[[32,32] [1,32]] float32 {{mode = Const, constant = 0}}
+      wb = Memset DVE @b[[32,32] [1,32]] float32 {{mode = Const, constant = 0}}
+      {body}
+    }}
+  }}
+}}
+"
+    );
+    let p = text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)));
+    let o = Simulator::new(&p, RunOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e))).run();
+    let list: Vec<String> = o.diagnostics.iter().map(|d| d.code.to_string()).collect();
+    if o.stop != StopReason::Finished {
+        // An index of undefined bytes may also lead nowhere.
+        assert_eq!(list.last().map(String::as_str), Some("S0203"), "{}", show(&o.diagnostics));
+    }
+    list
+}
+
+const WRITE_I: &str = "wi = Memset DVE @i[[32,32] [1,32]] uint32 {mode = Const, constant = 0}\n";
+const ALL: &str = "[[32,32] [1,32]]";
+
+#[test]
+fn indices_and_predicates_are_uses_even_of_movers() {
+    let cases = [
+        format!("g = Gather Pool @b{ALL} float32 <- @a{ALL} float32, @i{ALL} uint32\n"),
+        format!("c = CopyPredicated DVE @b{ALL} float32 <- @a{ALL} float32, @i{ALL} uint32\n"),
+    ];
+    for c in &cases {
+        let d = codes_of(c);
+        assert_eq!(d.iter().filter(|c| *c == "S0021").count(), 1, "{c}{d:?}");
+        assert_eq!(codes_of(&(WRITE_I.to_owned() + c)), Vec::<String>::new(), "{c}");
+    }
+}
+
+#[test]
+fn explicit_accumulation_onto_bytes_never_written_is_a_use() {
+    let product = |name: &str, flag: u32| {
+        format!(
+            "{name} = Matmult PE @p{ALL} float32 <- @a{ALL} float32, @b{ALL} float32 {{accumulation_flag = {flag}}}\n"
+        )
+    };
+    assert_eq!(codes_of(&product("m", 4)), ["S0021"]);
+    // Start, then accumulate: the group was begun.
+    assert!(codes_of(&(product("m", 1) + &product("n", 4))).is_empty());
+    // A folding transfer reads its destination.
+    let add = "d = DMACopy DMA @i[[32,32] [1,32]] float32 <- @a[[32,32] [1,32]] float32 {cce_op = add}\n";
+    assert_eq!(codes_of(add), ["S0021"]);
+    assert!(codes_of(&(WRITE_I.to_owned() + add)).is_empty());
+}
+
+#[test]
+fn the_severity_is_the_callers() {
+    let src = "bir 1
+program \"t\" lnc 1 level bir
+output \"y\" = @y float32 [4]
+module @nc00 core 0 arch gen3 {
+  func @main {
+    set @y_set = ExternalOutput Tensor Local float32 [4] { loc @y = DRAM [16] addr 0 }
+    block b0 {
+      n = Memset DVE @y[[1,2]] float32 {mode = Const, constant = 0}
+    }
+  }
+}
+";
+    let p = text::parse(src).expect("text");
+    for severity in [tandem_bir::diag::Severity::Warning, tandem_bir::diag::Severity::Error] {
+        let o = RunOptions { undefined_severity: severity, ..RunOptions::default() };
+        let o = Simulator::new(&p, o).expect("program").run();
+        assert_eq!(o.diagnostics.len(), 1);
+        assert_eq!(o.diagnostics[0].severity, severity);
+    }
+}

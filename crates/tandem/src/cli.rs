@@ -51,6 +51,17 @@ pub enum Format {
     Json,
 }
 
+/// Form of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// SARIF 2.1.0, for code hosts and editors.
+    Sarif,
+}
+
 /// Options of the compiler, common to most verbs.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Compiler options")]
@@ -215,8 +226,8 @@ pub struct CheckArgs {
     /// Kernel or BIR file, folder of per-core BIR, or `-`.
     pub file: PathBuf,
     /// Form of the output.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
     /// Severity that makes the exit code 1.
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,
@@ -271,12 +282,41 @@ pub struct RunArgs {
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
+    /// What the use of bytes that nothing has written is.
+    #[arg(long, value_enum, default_value_t = Uninit::Error)]
+    pub uninit: Uninit,
+    /// Content of memory before the first write: `ff`, `nan4` (NaN in floats, 4 in integers) or `random=N`.
+    #[arg(long, default_value = "ff")]
+    pub fill: String,
     /// Form of the findings.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Severity that makes the exit code 1.
+    #[arg(long, value_enum, default_value_t = FailOn::Error)]
+    pub fail_on: FailOn,
+    /// Run again what a replay file describes (docs/replay.md); options that decide what happens come from that file.
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
+    /// Where a replay file goes when the verdict is refuted (with -o DIR also without this: DIR/replay.json).
+    #[arg(long, value_name = "PATH")]
+    pub save_replay: Option<PathBuf>,
+    /// Write who waits for whom as a Graphviz graph, when the run ends in a deadlock.
+    #[arg(long, value_name = "FILE")]
+    pub deadlock_dot: Option<PathBuf>,
     /// Compiler options.
     #[command(flatten)]
     pub compile: CompileArgs,
+}
+
+/// `--uninit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Uninit {
+    /// An error.
+    Error,
+    /// A warning.
+    Warn,
+    /// Not looked for.
+    Off,
 }
 
 /// `--numeric-profile`.

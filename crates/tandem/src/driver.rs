@@ -331,16 +331,19 @@ fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
     }
 }
 
-/// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels.
-pub fn check(input: Input, args: &CompileArgs) -> Vec<Diagnostic> {
+/// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels. The program is the
+/// lowered one, when that level was reached.
+pub fn check(input: Input, args: &CompileArgs) -> Staged {
     if let Input::Container(..) = input {
         // Reading has checked it: layout, checksums, and that every record encodes back to itself.
-        return Vec::new();
+        return Staged::default();
     }
     let mut staged = stage_bir(input, args, &mut NoHooks, true);
     if let Some(p) = &staged.program {
         staged.diags.extend(tandem_check::check(p, &check_options(args, p)));
-        if !staged.diags.iter().any(Diagnostic::is_error) {
+        if staged.diags.iter().any(Diagnostic::is_error) {
+            staged.program = None;
+        } else {
             staged = to_lowered(staged, args);
             if let Some(p) = &staged.program {
                 let found = tandem_check::check(p, &check_options(args, p));
@@ -350,5 +353,5 @@ pub fn check(input: Input, args: &CompileArgs) -> Vec<Diagnostic> {
             }
         }
     }
-    staged.diags
+    staged
 }

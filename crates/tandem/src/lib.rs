@@ -5,7 +5,11 @@
 
 pub mod cli;
 pub mod cmd;
+pub mod digest;
 pub mod driver;
 mod lnc;
 pub mod load;
 pub mod out;
+pub mod replay;
+pub mod sarif;
+pub mod verdict;

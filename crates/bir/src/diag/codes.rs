@@ -83,6 +83,8 @@ codes! {
     U0002 Input Error "file cannot be read" "The file does not exist or cannot be opened.";
     U0003 Input Error "input tensor does not fit" "An input's name, shape or dtype is not what the kernel wants. The message lists the wanted inputs.";
     U0004 Input Error "output cannot be written" "The output folder or file cannot be made. Nothing already on disk was changed.";
+    U0006 Input Error "replay file does not fit" "The replay file cannot be read, is of another version, or was made from another input: the digests of the kernel file or of an input tensor differ. A replay is only meaningful on exactly the bytes it was made from (docs/replay.md).";
+    U0007 Input Error "finding not reproduced" "The run that a replay file describes did not show the finding that the file holds. Most likely the file was made by another version of Tandem.";
     U0005 Input Error "option value out of range" "The option does not take this value. For an LNC size the rule is 1 or 2; more than two cores cannot be expressed on the machine.";
 
     // ---- P: reading files (exit 2) ----
@@ -356,6 +358,9 @@ codes! {
     C0401 Finding Error "meetings cross" "Each core waits at a meeting (a swap, a barrier, a collective) that the other reaches only later, so neither goes on: a deadlock. Bring the meetings into the same order on both cores.";
     C0402 Finding Error "swaps of different pipes cross" "The cores execute swaps of different pipe ids in different orders. Swaps pair in order within a pipe, but the barriers around them meet in program order, so crossed pipes hang. The vendor's text would allow it.";
     C0403 Finding Error "one core meets alone" "A block with a swap, barrier or collective exists on one core only; the other core never comes to meet it.";
+    C0404 Finding Error "unequal trip counts around a meeting" "A loop with constant bounds runs its body another number of times on one core than on the other, and the body holds a swap, a barrier, a collective or a completion token. The core with more rounds waits at a meeting that the other never reaches. Give both loops the same number of rounds, or move the meeting out.";
+    C0405 Finding Error "queues of one core wait for each other" "Engines execute their instructions in order, and a dependency edge makes one wait for another. Here these two kinds of order form a cycle inside one core: each instruction of it waits for the next, and none can ever start. Reorder the instructions, or drop the edge that points forward.";
+    C0406 Finding Error "pending wait" "A core waits for something that can never come: a completion token or a remote notification that the other core has fewer of. The program ends with a wait that nothing answers.";
     C0501 Finding Error "output never written" "No instruction writes this output of the kernel, so its bytes would be whatever was in memory.";
     C0601 Finding Error "missing core barrier" "Two cores touch the same bytes, at least one of them writes, and no core barrier, swap or completion token stands between the two accesses: the result depends on timing. Put a core barrier between them.";
     C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares. What was compared is reported; the simulator's race check has no such limit.";
@@ -395,6 +400,7 @@ codes! {
     S0016 Finding Error "calls or regions too deep" "Calls and loop regions nest deeper than the limit; the program most likely calls itself without end.";
     S0020 Finding Error "data race" "Two accesses touch a common byte, at least one writes it, and nothing orders them: another order of the engines, queues or cores gives other bytes. The report shows both accesses. What orders accesses: a dependency edge or a common queue inside a core; a CoreBarrier, a swap or a completion token between cores.";
     S0021 Finding Error "undefined bytes used" "Bytes that nothing has written reach arithmetic, a predicate, a branch, an address, an index or an output. They may travel through copies and swaps before; the report names where they are used.";
+    S0023 Finding Error "overlapping live allocations" "Two tensors are placed on common bytes and both are live: one was written, the other was written over it, and then the first is read. What is read are bytes of the other tensor. Move one of them, or let the second begin only after the last read of the first. Locations that share bytes on purpose name each other as aliases and are not reported.";
     S0017 Finding Error "bad rank" "A rank or core number is outside the cores that run, or a collective names it twice.";
     S0022 Finding Error "NaN in a result" "Under the profile `birsim` memory starts as 0xFF, and a NaN in a result is the sign that bytes nobody has written were used. A NaN that the program means to compute looks the same; `can_read_uninit` on the instruction allows it, and the profile `hw` follows each byte instead.";
     S0201 Unsupported Error "operation not simulated" "The type of instruction is known, this operation, mode or operand form of it has no model. Nothing was computed; no output is written.";

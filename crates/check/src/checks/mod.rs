@@ -6,5 +6,8 @@ pub mod collectives;
 pub mod lnc_verifier;
 pub mod order;
 pub mod outputs;
+pub mod pending;
 pub mod places;
+pub mod queues;
 pub mod swaps;
+pub mod trips;

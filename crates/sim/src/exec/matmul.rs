@@ -22,6 +22,12 @@ const STOP: i64 = 2;
 const ACCUMULATE: i64 = 4;
 const AUTO: i64 = tandem_bir::inst::table::AUTO_ACCUMULATION;
 
+/// The product is added to what the destination holds, by the instruction's own flag.
+pub(crate) fn accumulates_explicitly(i: &Inst) -> bool {
+    let flag = i.get_int(Attr::AccumulationFlag).unwrap_or(AUTO);
+    flag & (AUTO | START) == 0 && flag & ACCUMULATE != 0
+}
+
 /// `out[m][n] = Σ_k a[k][m]·b[k][n]` in the defined order.
 struct Product<'a> {
     a: &'a [f32],

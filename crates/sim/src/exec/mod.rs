@@ -17,6 +17,7 @@ mod elementwise;
 mod fill;
 mod gather;
 pub(crate) mod matmul;
+pub(crate) use matmul::accumulates_explicitly;
 mod movement;
 mod reduce;
 mod rng;

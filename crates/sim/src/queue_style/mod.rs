@@ -198,7 +198,17 @@ pub fn run(linked: &LinkedProgram, inputs: &[Tensor], opts: RunOptions) -> Resul
         stats.executed.push(c.executed);
         prints.extend(c.st.prints);
     }
-    Ok(Outcome { stop, outputs, stats, prints, diagnostics: run.diagnostics, wait_for: None })
+    Ok(Outcome {
+        stop,
+        outputs,
+        stats,
+        prints,
+        diagnostics: run.diagnostics,
+        wait_for: None,
+        steps: run.steps,
+        carried_by_value: false,
+        race_records: 0,
+    })
 }
 
 /// Instructions whose operands, if any, are not decoded.

@@ -1,47 +1,46 @@
 //! `tandem check`.
 
-use crate::cli::{CheckArgs, FailOn, Format};
-use crate::driver;
+use crate::cli::{CheckArgs, ReportFormat};
+use crate::driver::{self, Staged};
 use crate::load::load;
 use crate::out::Console;
+use crate::{sarif, verdict};
 use serde_json::json;
-use tandem_bir::diag::{Diagnostic, Severity, exit_code, render};
+use tandem_bir::diag::{Severity, exit_code, render};
 
 pub(super) fn run(a: &CheckArgs, console: Console) -> u8 {
-    let diags = findings(a);
+    // Reads, lowers, verifies at every level, and runs the static checks at every level that was reached.
+    let staged = match load(&a.file) {
+        Err(diags) => Staged { diags, ..Staged::default() },
+        Ok(input) => driver::check(input, &a.compile),
+    };
+    let diags = &staged.diags;
+    let verdict = verdict::of_check(staged.program.as_ref(), diags, a.compile.skip_barrier_checker);
+    let code = super::fail_on(exit_code(diags), diags, a.fail_on);
+    let file = a.file.display().to_string();
     match a.format {
-        Format::Text => {
-            console.diagnostics(&diags);
+        ReportFormat::Text => {
+            console.diagnostics(diags);
             let errors = diags.iter().filter(|d| d.is_error()).count();
             let warnings = diags.iter().filter(|d| d.severity == Severity::Warning).count();
             console.line(&match (errors, warnings) {
                 (0, 0) => "clean".to_owned(),
                 (e, w) => format!("{e} error{}, {w} warning{}", plural(e), plural(w)),
             });
+            console.line(&verdict.line());
         }
-        Format::Json => super::print_json(&json!({
-            "file": a.file.display().to_string(),
+        ReportFormat::Json => super::print_json(&json!({
+            "file": file,
+            "verdict": verdict.to_json(),
             "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
         })),
+        ReportFormat::Sarif => {
+            super::print_json(&sarif::document(diags, &file, code, json!({"verdict": verdict.to_json()})));
+        }
     }
-    let code = exit_code(&diags);
-    match a.fail_on {
-        FailOn::Error => code,
-        FailOn::Warning if code == 0 && diags.iter().any(|d| d.severity == Severity::Warning) => 1,
-        FailOn::Warning => code,
-        FailOn::Never if code == 1 => 0,
-        FailOn::Never => code,
-    }
+    code
 }
 
 fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
-}
-
-/// Reads, lowers, verifies at every level, and runs the static checks at every level that was reached.
-fn findings(a: &CheckArgs) -> Vec<Diagnostic> {
-    match load(&a.file) {
-        Err(d) => d,
-        Ok(input) => driver::check(input, &a.compile),
-    }
 }

@@ -8,9 +8,10 @@ mod info;
 mod lower;
 mod run;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, FailOn, Verb};
 use crate::out::{self, Console};
 use clap::CommandFactory as _;
+use tandem_bir::diag::{Diagnostic, Severity};
 
 /// Runs the verb of a command line; the exit code.
 pub fn dispatch(cli: &Cli) -> u8 {
@@ -29,6 +30,17 @@ pub fn dispatch(cli: &Cli) -> u8 {
             out::print(&String::from_utf8_lossy(&buf));
             0
         }
+    }
+}
+
+/// The exit code under `--fail-on`.
+fn fail_on(code: u8, diags: &[Diagnostic], on: FailOn) -> u8 {
+    match on {
+        FailOn::Error => code,
+        FailOn::Warning if code == 0 && diags.iter().any(|d| d.severity == Severity::Warning) => 1,
+        FailOn::Warning => code,
+        FailOn::Never if code == 1 => 0,
+        FailOn::Never => code,
     }
 }
 

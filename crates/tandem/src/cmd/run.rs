@@ -1,9 +1,11 @@
 //! `tandem run`: inputs from files or a seed, a simulation, outputs to files.
 
-use crate::cli::{Format, Profile, RunArgs, RunLevel};
+use crate::cli::{FailOn, Format, Profile, ReportFormat, RunArgs, RunLevel, Uninit};
 use crate::driver::{self, Staged};
 use crate::load::{Input, load};
 use crate::out::{self, Console};
+use crate::verdict::{self, Verdict};
+use crate::{replay, sarif};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::explain::ExplainRow;
 use tandem_backend::link::LinkedProgram;
 use tandem_backend::pass::NoHooks;
-use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
+use tandem_bir::diag::{Class, Diagnostic, Severity, codes, exit_code, render};
 use tandem_bir::dtype::NumericClass;
 use tandem_bir::{Dtype, Port, Program};
 use tandem_sim::num::convert;
@@ -19,52 +21,53 @@ use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::state::Print;
 use tandem_sim::tensor::describe;
 use tandem_sim::{
-    Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, queue_style, random,
+    Fill, Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, queue_style, random,
 };
 
-pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
-    let finish = |diags: &[Diagnostic], extra: serde_json::Value| {
-        match a.format {
-            Format::Text => console.diagnostics(diags),
-            Format::Json => {
-                let mut v = json!({"diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>()});
-                if let (Some(v), serde_json::Value::Object(e)) = (v.as_object_mut(), extra) {
-                    v.extend(e);
-                }
-                super::print_json(&v);
-            }
-        }
-        exit_code(diags)
+pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
+    let mut report = Report { file: String::new(), console, format: asked.format, fail_on: asked.fail_on };
+    let Some(file) = asked.files.first() else {
+        return report.refused(&[Diagnostic::new(codes::U0001, "no file given")]);
     };
-    let Some((file, positional)) = a.files.split_first() else {
-        return finish(&[Diagnostic::new(codes::U0001, "no file given")], json!({}));
+    report.file = file.display().to_string();
+    let replay = match asked.replay.as_ref().map(|r| replay::read(r, asked)).transpose() {
+        Ok(r) => r,
+        Err(d) => return report.refused(&[d]),
     };
+    let a = replay.as_ref().map_or(asked, |r| &r.args);
+    let positional = a.files.get(1..).unwrap_or_default();
     let input = match load(file) {
         Ok(i) => i,
-        Err(d) => return finish(&d, json!({})),
+        Err(d) => return report.refused(&d),
     };
     let opts = match options(a) {
         Ok(o) => o,
-        Err(d) => return finish(&[d], json!({})),
+        Err(d) => return report.refused(&[d]),
+    };
+    let looked = verdict::Looked {
+        races: opts.race_check,
+        undefined: opts.undefined_check,
+        level: matches!(a.level, RunLevel::Bir | RunLevel::Lowered) && !matches!(input, Input::Container(..)),
     };
     let (staged, linked) = stage(a, input);
     let Some(program) = linked.as_ref().map(|l| &l.program).or(staged.program.as_ref()) else {
-        return finish(&staged.diags, json!({}));
+        return report.refused(&staged.diags);
     };
     let result = match &linked {
         Some(l) => simulate_linked(a, l, positional, opts),
         None => simulate(a, program, positional, opts),
     };
-    let (outcome, made) = match result {
+    let (outcome, gathered) = match result {
         Ok(o) => o,
         Err(d) => {
             let mut all = staged.diags;
             all.extend(d);
-            return finish(&all, json!({}));
+            return report.refused(&all);
         }
     };
     let mut diags = staged.diags.clone();
     diags.extend(outcome.diagnostics.iter().cloned());
+    let verdict = verdict::of_run(program, &diags, &outcome, looked);
     for p in &outcome.prints {
         out::print(&print_text(p));
     }
@@ -77,23 +80,109 @@ pub(super) fn run(a: &RunArgs, console: Console) -> u8 {
             Err(d) => diags.push(d),
         }
     }
-    if a.format == Format::Text {
-        console.line(summary(a, program, &staged, &outcome, &made, &written).trim_end());
+    let mut lines = Vec::new();
+    if let (Some(path), Some(w)) = (&a.deadlock_dot, &outcome.wait_for) {
+        match out::write_file(path, w.to_dot().as_bytes()) {
+            Ok(()) => lines.push(format!("wrote who waits for whom to {}", path.display())),
+            Err(e) => {
+                diags.push(Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())));
+            }
+        }
+    }
+    let found: Vec<&Diagnostic> = outcome.diagnostics.iter().filter(|d| verdict::refutes(d)).collect();
+    let beside = a.output.as_ref().map(|o| o.join("replay.json"));
+    let saved = a.save_replay.clone().or(beside.filter(|_| replay.is_none()));
+    if let (true, Some(path)) = (verdict.is_refuted() && !found.is_empty(), &saved) {
+        let made = replay::document(a, file, &gathered.files, &outcome, &found).and_then(|v| {
+            let mut text = serde_json::to_string_pretty(&v).unwrap_or_default();
+            text.push('\n');
+            out::write_file(path, text.as_bytes())
+                .map_err(|e| Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())))
+        });
+        match made {
+            Ok(()) => lines.push(format!("replay file: {}", path.display())),
+            Err(d) => diags.push(d),
+        }
+    }
+    if let Some(r) = &replay {
+        let missing = r.missing(&outcome.diagnostics);
+        lines.push(format!("replay: {} of {} findings reproduced", r.len() - missing.len(), r.len()));
+        diags.extend(missing);
+    }
+    if a.format == ReportFormat::Text {
+        console.line(summary(a, program, &staged, &outcome, &gathered.made, &written).trim_end());
+        console.line(&verdict.line());
+        lines.iter().for_each(|l| console.line(l));
     }
     match a.stats {
         Some(Format::Json) => super::print_json(&outcome.stats.to_json()),
         Some(Format::Text) => out::print(&stats_text(&outcome)),
         None => {}
     }
-    finish(
+    report.finish(
         &diags,
+        &verdict,
         json!({
             "stop": format!("{:?}", outcome.stop).to_lowercase(),
             "outputs": outcome.outputs.iter()
                 .map(|t| json!({"name": t.name, "dtype": t.dtype.to_string(), "shape": t.shape})).collect::<Vec<_>>(),
             "written": written.iter().map(|p| p.display().to_string()).collect::<Vec<_>>(),
+            "wait_for": outcome.wait_for.as_ref().map(|w| w.to_json()),
         }),
     )
+}
+
+/// Where findings go.
+struct Report {
+    file: String,
+    console: Console,
+    format: ReportFormat,
+    fail_on: FailOn,
+}
+
+impl Report {
+    /// Reports that nothing was run.
+    fn refused(&self, diags: &[Diagnostic]) -> u8 {
+        let verdict = verdict::of_refused(diags);
+        // A mistake on the command line says nothing about the kernel.
+        let usage = diags.iter().all(|d| d.code.info().class == Class::Input);
+        if self.format == ReportFormat::Text && !usage {
+            self.console.line(&verdict.line());
+        }
+        self.finish(diags, &verdict, json!({}))
+    }
+
+    fn finish(&self, diags: &[Diagnostic], verdict: &Verdict, extra: serde_json::Value) -> u8 {
+        let code = super::fail_on(exit_code(diags), diags, self.fail_on);
+        match self.format {
+            ReportFormat::Text => self.console.diagnostics(diags),
+            ReportFormat::Json => {
+                let mut v = json!({
+                    "verdict": verdict.to_json(),
+                    "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
+                });
+                if let (Some(v), serde_json::Value::Object(e)) = (v.as_object_mut(), extra) {
+                    v.extend(e);
+                }
+                super::print_json(&v);
+            }
+            ReportFormat::Sarif => {
+                let properties = json!({"verdict": verdict.to_json(), "run": extra});
+                super::print_json(&sarif::document(diags, &self.file, code, properties));
+            }
+        }
+        code
+    }
+}
+
+/// Inputs of a run, where they came from.
+#[derive(Default)]
+struct Gathered {
+    tensors: Vec<Tensor>,
+    /// Names of those made from the seed.
+    made: Vec<String>,
+    /// Names and files of the others.
+    files: Vec<(String, PathBuf)>,
 }
 
 /// Brings the input to the level that is to run. The second part is there for levels `linked` and `bundles`.
@@ -122,9 +211,10 @@ fn simulate_linked(
     linked: &LinkedProgram,
     positional: &[PathBuf],
     opts: RunOptions,
-) -> Result<(Outcome, Vec<String>), Vec<Diagnostic>> {
-    let (inputs, made) = gather(a, positional, &linked.program.signature.inputs, 1)?;
-    Ok((queue_style::run(linked, &inputs, opts)?, made))
+) -> Result<(Outcome, Gathered), Vec<Diagnostic>> {
+    let mut g = gather(a, positional, &linked.program.signature.inputs, 1)?;
+    let inputs = std::mem::take(&mut g.tensors);
+    Ok((queue_style::run(linked, &inputs, opts)?, g))
 }
 
 fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
@@ -140,6 +230,11 @@ fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
             Profile::Birsim => NumericProfile::birsim(),
         },
         race_check: !a.no_race_check,
+        undefined_check: a.uninit != Uninit::Off,
+        undefined_severity: if a.uninit == Uninit::Warn { Severity::Warning } else { Severity::Error },
+        fill: Fill::parse(&a.fill).ok_or_else(|| {
+            Diagnostic::new(codes::U0001, format!("unknown fill `{}`; known: ff, nan4, random=N", a.fill))
+        })?,
         ..RunOptions::default()
     };
     if let Some(n) = a.compile.ranks {
@@ -154,19 +249,19 @@ fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
     Ok(o)
 }
 
-/// Runs; also the names of the inputs that were made from the seed.
+/// Runs; also where the inputs came from.
 fn simulate(
     a: &RunArgs,
     program: &Program,
     positional: &[PathBuf],
     opts: RunOptions,
-) -> Result<(Outcome, Vec<String>), Vec<Diagnostic>> {
+) -> Result<(Outcome, Gathered), Vec<Diagnostic>> {
     let mut ready = Simulator::new(program, opts)?;
     let wanted: Vec<Port> = ready.wanted().to_vec();
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
-    let (inputs, made) = gather(a, positional, &wanted, lncs)?;
-    ready.set_inputs(&inputs)?;
-    Ok((ready.run(), made))
+    let mut g = gather(a, positional, &wanted, lncs)?;
+    ready.set_inputs(&std::mem::take(&mut g.tensors))?;
+    Ok((ready.run(), g))
 }
 
 fn wants(wanted: &[Port]) -> String {
@@ -193,13 +288,13 @@ fn rank_name(rank: u32, port: &str) -> String {
     format!("rank{rank}:{port}")
 }
 
-/// Inputs from files, and what is missing from the seed; the names of those are the second part.
+/// Inputs from files, and what is missing from the seed.
 fn gather(
     a: &RunArgs,
     positional: &[PathBuf],
     wanted: &[Port],
     lncs: u32,
-) -> Result<(Vec<Tensor>, Vec<String>), Vec<Diagnostic>> {
+) -> Result<Gathered, Vec<Diagnostic>> {
     let bad = |text: String| vec![Diagnostic::new(codes::U0003, text).note(wants(wanted))];
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     if positional.len() > wanted.len() {
@@ -258,7 +353,7 @@ fn gather(
             made.push(name);
         }
     }
-    Ok((out, made))
+    Ok(Gathered { tensors: out, made, files })
 }
 
 /// Writes each output to `DIR/<name>.npy`; a tensor private to a core (`nc00:y`) to `DIR/nc00/y.npy`.
