@@ -17,7 +17,7 @@ use tandem_bir::diag::{Class, Diagnostic, Severity, codes, exit_code, render};
 use tandem_bir::dtype::NumericClass;
 use tandem_bir::{Dtype, Port, Program};
 use tandem_sim::num::convert;
-use tandem_sim::numeric_profile::NumericProfile;
+use tandem_sim::numeric_profile::{NumericProfile, Uninit as Uninits};
 use tandem_sim::state::Print;
 use tandem_sim::tensor::describe;
 use tandem_sim::{
@@ -46,7 +46,7 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
     };
     let looked = verdict::Looked {
         races: opts.race_check,
-        undefined: opts.undefined_check,
+        undefined: opts.undefined_check && opts.profile.uninit == Uninits::InitBits,
         level: matches!(a.level, RunLevel::Bir | RunLevel::Lowered) && !matches!(input, Input::Container(..)),
     };
     let (staged, linked) = stage(a, input);
