@@ -14,6 +14,7 @@ use crate::race::Race;
 use crate::state::{CoreState, RegValue};
 use crate::sync::{Counters, Sync};
 use crate::tensor::{Tensor, byte_len, describe};
+use crate::timing::{Clock, Generation, Params, Recorder, TimingReport};
 use crate::undef::Undef;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -399,9 +400,34 @@ impl Ready<'_> {
         if errs.is_empty() { Ok(()) } else { Err(errs) }
     }
 
+    /// Runs the program and predicts its time; the prediction is there when the run finishes.
+    ///
+    /// # Errors
+    /// One finding (S0002) for a program that is not at level `lowered` or has several subgraphs, or a generation without
+    /// numbers.
+    pub fn run_timed(self, params: &Params) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
+        let refuse = |text: String| vec![Diagnostic::new(codes::S0002, text)];
+        if self.machine.style != Style::Dependency {
+            return Err(refuse("time is predicted at level lowered only".into()));
+        }
+        if self.parts.len() != 1 {
+            return Err(refuse("the time of a program of several subgraphs is not predicted".into()));
+        }
+        let arch = self.machine.program.arch();
+        let Some(g) = Generation::of(arch) else {
+            return Err(refuse(format!("there is no timing model of {arch}")));
+        };
+        Ok(self.go(Some((params.clone(), g))))
+    }
+
     /// Runs the program.
-    pub fn run(mut self) -> Outcome {
+    pub fn run(self) -> Outcome {
+        self.go(None).0
+    }
+
+    fn go(mut self, timing: Option<(Params, Generation)>) -> (Outcome, Option<TimingReport>) {
         let (mut stop, mut wait_for) = (StopReason::Finished, None);
+        let mut timed = None;
         for p in &mut self.parts {
             let m = &mut self.machine;
             if let Some(u) = &mut m.undef {
@@ -412,10 +438,17 @@ impl Ready<'_> {
             std::mem::swap(&mut m.sync, &mut p.sync);
             m.race = p.race.take();
             m.overlap = p.overlap.take();
+            m.timing = timing.as_ref().map(|(t, g)| Recorder::new(t.clone(), *g, &lengths(&m.cores)));
             stop = m.run();
             m.race_findings();
             m.group_overlaps();
             wait_for = (stop == StopReason::Deadlock).then(|| m.deadlock());
+            if stop == StopReason::Finished
+                && let Some(rec) = m.timing.take()
+            {
+                let timeline = Clock::new(&rec, &m.cores, &m.sync.tokens, self.lnc).run();
+                timed = Some(crate::timing::report::report(m.program, &rec, &m.cores, self.lnc, &timeline));
+            }
             std::mem::swap(&mut m.cores, &mut p.cores);
             if stop != StopReason::Finished {
                 break;
@@ -437,7 +470,7 @@ impl Ready<'_> {
                 prints.extend(c.st.prints);
             }
         }
-        Outcome {
+        let outcome = Outcome {
             stop,
             outputs,
             stats,
@@ -447,7 +480,8 @@ impl Ready<'_> {
             steps: m.steps,
             carried_by_value: m.carried_by_value,
             race_records: m.race.as_ref().map_or(0, |r| r.most),
-        }
+        };
+        (outcome, timed)
     }
 
     fn output(&mut self, r: usize, p: &Port, finished: bool) -> Option<Tensor> {

@@ -47,6 +47,9 @@ impl<'p> Machine<'p> {
                         continue;
                     }
                     core.executed[op as usize] += 1;
+                    if let Some(t) = &mut self.timing {
+                        t.control(c, id);
+                    }
                     self.jump(c, id, ctl)?;
                 }
             }
@@ -94,6 +97,9 @@ impl<'p> Machine<'p> {
         if again && let Some(&first) = list.first() {
             f.pos = 0;
             f.block = first;
+            if let Some(t) = &mut self.timing {
+                t.control(c, owner);
+            }
         } else {
             self.pop_frame(c);
         }

@@ -28,9 +28,11 @@
 //!
 //! What each instruction computes is [`exec`], on the number formats of [`num`].
 //!
+//! * **Time** ([`timing`]): costs attached to the run at level `lowered` ([`Ready::run_timed`]).
+//!
 //! # Not modelled
 //!
-//! Time; semaphores and queues of the linked level; descriptor blocks (DMATrigger); opaque kernels. A transfer is atomic at
+//! Semaphores and queues of the linked level; descriptor blocks (DMATrigger); opaque kernels. A transfer is atomic at
 //! the moment it lands. Programs of several subgraphs are refused.
 
 pub mod build;
@@ -57,6 +59,7 @@ mod scalar;
 pub mod state;
 mod sync;
 pub mod tensor;
+pub mod timing;
 mod undef;
 
 pub use build::{Ready, Simulator};

@@ -17,6 +17,7 @@ use crate::race::Race;
 use crate::random::SplitMix64;
 use crate::state::{CoreState, Fault, Note};
 use crate::sync::{Counters, Sync};
+use crate::timing::Recorder;
 use crate::undef::Undef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -149,6 +150,8 @@ pub(crate) struct Machine<'p> {
     pub(crate) overlap: Option<Overlap>,
     /// Undefined bytes were carried to a place that other values chose.
     pub(crate) carried_by_value: bool,
+    /// Notes what is to be timed.
+    pub(crate) timing: Option<Recorder>,
     pub(crate) notes: Vec<Note>,
     pub(crate) noted: FxHashSet<(usize, InstId, &'static str)>,
     rng: SplitMix64,
@@ -183,6 +186,7 @@ impl<'p> Machine<'p> {
             undef: None,
             overlap: None,
             carried_by_value: false,
+            timing: None,
             notes: Vec::new(),
             noted: FxHashSet::default(),
             rng: SplitMix64(seed),
@@ -356,6 +360,10 @@ impl<'p> Machine<'p> {
             core.run.skip[i as usize] = r == Resolved::Skip;
         }
 
+        if let Some(t) = &mut self.timing {
+            let dynamic = !core.code.recipes[id.index()].is_empty();
+            t.issue(c, i, action, inst, &core.code.decoded[id.index()], &self.mem, dynamic);
+        }
         match action {
             Action::Nothing => self.complete(c, i, true),
             Action::Compute => {
@@ -503,6 +511,9 @@ impl<'p> Machine<'p> {
         run.waits = [None; QUEUES];
         run.left = s.insts.len() as u32;
         core.phase = Phase::Segment;
+        if let Some(t) = &mut self.timing {
+            t.segment(c, seg, &s.insts);
+        }
         if let Some(race) = &mut self.race {
             race.start_segment(c, s.insts.len());
         }

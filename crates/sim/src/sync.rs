@@ -15,6 +15,7 @@ use crate::numeric_profile::Sb2SbInt32;
 use crate::options::Ptcom;
 use crate::race::{Clock, join};
 use crate::state::Fault;
+use crate::timing::MeetKind;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tandem_bir::diag::codes;
@@ -258,6 +259,11 @@ impl Machine<'_> {
         }
         let expect = plan.members.clone();
         let (g, full) = self.sync.arrive(channel, &mut core.counters, &expect, member);
+        if let Some(t) = &mut self.timing {
+            let group = &self.sync.groups[g as usize];
+            let kind = if action == Action::Sb2Sb { MeetKind::Swap } else { MeetKind::Collective };
+            t.meet(c, i, (group.channel, group.n), kind, expect.len());
+        }
         core.run.waits[q] = Some(Wait::Group { group: g, released: false });
         if full {
             self.compare(g)?;
@@ -347,6 +353,10 @@ impl Machine<'_> {
         let member = Member { core: c, inst: id, queue: q, item: i, clock, inputs: SmallVec::new() };
         let (g, full) =
             self.sync.arrive(Channel::Notify { lnc: t.my_lnc }, &mut core.counters, &expect, member);
+        if let Some(t) = &mut self.timing {
+            let group = &self.sync.groups[g as usize];
+            t.meet(c, i, (group.channel, group.n), MeetKind::Notify, expect.len());
+        }
         if !full {
             return (Done::new(), None);
         }
@@ -511,6 +521,10 @@ impl Machine<'_> {
         let member = Member { core: c, inst: id, queue: 0, item: 0, clock, inputs: SmallVec::new() };
         let channel = Channel::Barrier { cores: cores.clone() };
         let (g, full) = self.sync.arrive(channel, &mut core.counters, &cores, member);
+        if let Some(t) = &mut self.timing {
+            let group = &self.sync.groups[g as usize];
+            t.barrier(c, id, (group.channel, group.n), cores.len());
+        }
         core.phase = Phase::Barrier { group: g, inst: id, released: false };
         if full {
             self.compare_barriers(g)?;
@@ -574,6 +588,9 @@ impl Machine<'_> {
         tok.arrived[c] += 1;
         let n = tok.arrived[c];
         tok.waiting.push((c, q));
+        if let Some(r) = &mut self.timing {
+            r.token(c, i, t, n);
+        }
         self.cores[c].run.waits[q] = Some(Wait::Token { token: t, n, released: false });
         let waiting = std::mem::take(&mut self.sync.tokens[t as usize].waiting);
         let mut still = Vec::new();

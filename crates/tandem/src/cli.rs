@@ -29,6 +29,8 @@ pub enum Verb {
     Check(CheckArgs),
     /// Simulate on all cores and write the outputs.
     Run(RunArgs),
+    /// Simulate with costs attached and predict the time.
+    Time(TimeArgs),
     /// Compile to 64-byte instruction bundles and write a container.
     Encode(EncodeArgs),
     /// Print the bundles of a container.
@@ -317,6 +319,64 @@ pub enum Uninit {
     Warn,
     /// Not looked for.
     Off,
+}
+
+/// `tandem time`.
+#[derive(Debug, Args)]
+pub struct TimeArgs {
+    /// Formulas of the costs: `doc` (published figures), `hwm` (the reference compiler's), `unit` (1 ns each).
+    #[arg(long, default_value = "doc", value_name = "NAME")]
+    pub back_end: String,
+    /// JSON file whose numbers replace those of the model.
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
+    /// Print every number of the model with its source and certainty; runs nothing.
+    #[arg(long)]
+    pub list_params: bool,
+    /// Kernel or BIR file, folder of per-core BIR, or `-`; further files are inputs in parameter order.
+    #[arg(required_unless_present = "list_params", num_args = 1.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Input tensor: `name=file.npy`.
+    #[arg(short, long = "input", value_name = "NAME=FILE")]
+    pub inputs: Vec<String>,
+    /// Fill inputs that no file gives from this seed.
+    #[arg(long, value_name = "SEED")]
+    pub random: Option<u64>,
+    /// Stop after this many instructions.
+    #[arg(long, value_name = "N")]
+    pub max_steps: Option<u64>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+impl TimeArgs {
+    /// The functional run that is timed.
+    pub fn run_args(&self) -> RunArgs {
+        RunArgs {
+            files: self.files.clone(),
+            inputs: self.inputs.clone(),
+            random: self.random,
+            output: None,
+            level: RunLevel::Lowered,
+            schedule: "eager".to_owned(),
+            numeric_profile: Profile::Hw,
+            stats: None,
+            no_race_check: false,
+            max_steps: self.max_steps,
+            uninit: Uninit::Error,
+            fill: "ff".to_owned(),
+            format: ReportFormat::Text,
+            fail_on: FailOn::Error,
+            replay: None,
+            save_replay: None,
+            deadlock_dot: None,
+            compile: self.compile.clone(),
+        }
+    }
 }
 
 /// `--numeric-profile`.

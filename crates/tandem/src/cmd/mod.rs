@@ -7,6 +7,7 @@ mod explain;
 mod info;
 mod lower;
 mod run;
+mod time;
 
 use crate::cli::{Cli, FailOn, Verb};
 use crate::out::{self, Console};
@@ -21,6 +22,7 @@ pub fn dispatch(cli: &Cli) -> u8 {
         Verb::Lower(a) => lower::run(a, console),
         Verb::Check(a) => check::run(a, console),
         Verb::Run(a) => run::run(a, console),
+        Verb::Time(a) => time::run(a, console),
         Verb::Encode(a) => encode::run(a, console),
         Verb::Disasm(a) => disasm::run(a, console),
         Verb::Explain(a) => explain::run(a, console),

@@ -177,8 +177,8 @@ impl Report {
 
 /// Inputs of a run, where they came from.
 #[derive(Default)]
-struct Gathered {
-    tensors: Vec<Tensor>,
+pub(super) struct Gathered {
+    pub(super) tensors: Vec<Tensor>,
     /// Names of those made from the seed.
     made: Vec<String>,
     /// Names and files of the others.
@@ -217,7 +217,7 @@ fn simulate_linked(
     Ok((queue_style::run(linked, &inputs, opts)?, g))
 }
 
-fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
+pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
     let mut o = RunOptions {
         schedule: Schedule::parse(&a.schedule).ok_or_else(|| {
             Diagnostic::new(
@@ -289,7 +289,7 @@ fn rank_name(rank: u32, port: &str) -> String {
 }
 
 /// Inputs from files, and what is missing from the seed.
-fn gather(
+pub(super) fn gather(
     a: &RunArgs,
     positional: &[PathBuf],
     wanted: &[Port],

@@ -1,0 +1,585 @@
+//! The clock: gives every recorded execution its times, in the order of time.
+//!
+//! An instruction starts when its engine is free, its producers are complete (and the semaphore has arrived), its meeting's
+//! partners are there and its ports are free. Whoever is ready first gets a shared resource; ties go to the lower core, then
+//! to the earlier node, so times do not depend on the functional schedule. Picoseconds, integers.
+
+use super::cost::{Cost, LANES, Model, PORTS};
+use super::params::{BackEnd, P, Span, ps};
+use super::record::{MeetKind, NONE, Recorder};
+use crate::code::{ALL_QUEUES, QUEUES};
+use crate::machine::Core;
+use crate::sync::Token;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Why an execution started when it did, or what it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edge {
+    /// The beginning.
+    Start,
+    /// The instruction before it on its engine.
+    Engine,
+    /// A producer on an engine.
+    Producer,
+    /// A transfer.
+    Transfer,
+    /// The end of the block or segment before.
+    Join,
+}
+
+/// Times of an execution.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// All it waits for has come.
+    pub(crate) ready: u64,
+    pub(crate) issue: u64,
+    /// Its engine is free again.
+    pub(crate) free: u64,
+    /// Its result is there.
+    pub(crate) done: u64,
+    /// Whom it waited for last.
+    pub(crate) from: (u32, u32),
+    pub(crate) edge: Edge,
+    /// Its engine became free for it.
+    pub(crate) engine: u64,
+    /// Last member to arrive at its meeting.
+    pub(crate) last: (u32, u32),
+    /// Added by the PE's current limit.
+    pub(crate) ramp: u64,
+    left: u32,
+}
+
+const NOBODY: (u32, u32) = (NONE, NONE);
+
+/// Result of the clock.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    pub(crate) start: Span,
+    pub(crate) total: u64,
+    /// Times per core and node.
+    pub(crate) times: Vec<Vec<Times>>,
+    /// Node that ended last.
+    pub(crate) last: Option<(u32, u32)>,
+    /// Time in which at least a DMA engine of the core works, summed over its engines.
+    pub(crate) dma_busy: Vec<[u64; LANES]>,
+    /// Delay of packets by the HBM cap.
+    pub(crate) hbm_wait: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Issue { c: u32, n: u32 },
+    Lane { c: u32, k: u32 },
+}
+
+/// A transfer's work on one DMA engine.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    n: u32,
+    from: u64,
+    /// Pieces left, and bytes of the piece being moved that are left.
+    pieces: u64,
+    rest: u64,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    jobs: [VecDeque<Job>; QUEUES],
+    next: usize,
+    busy: u64,
+}
+
+#[derive(Debug)]
+struct Dma {
+    lanes: Vec<Lane>,
+    /// Start of the last transfer of each queue.
+    started: [Option<u64>; QUEUES],
+    dge: Vec<u64>,
+    /// The one timeline of the `hwm` back end.
+    single: u64,
+}
+
+struct CoreClock {
+    phase: usize,
+    left: u32,
+    /// Latest completion of the phase, and whose.
+    gate: u64,
+    gate_from: (u32, u32),
+    engine: [u64; QUEUES],
+    ports: [u64; PORTS],
+    pe_active: u64,
+    pe_end: u64,
+    dma: Dma,
+}
+
+struct Meeting {
+    members: Vec<(u32, u32)>,
+}
+
+/// Transfer under way: engines still to end, latest end.
+#[derive(Clone, Copy, Default)]
+struct Flight {
+    lanes: u32,
+    end: u64,
+}
+
+pub(crate) struct Clock<'a, 'p> {
+    rec: &'a Recorder,
+    cores: &'a [Core<'p>],
+    tokens: &'a [Token],
+    lnc: usize,
+    model: Model<'a>,
+    heap: BinaryHeap<Reverse<(u64, Event)>>,
+    at: Vec<CoreClock>,
+    flights: Vec<rustc_hash::FxHashMap<u32, Flight>>,
+    meetings: Vec<Meeting>,
+    /// Arrivals per token and core, and who waits.
+    arrived: Vec<Vec<Vec<(u64, u32)>>>,
+    waiting: Vec<Vec<(u32, u32, u64)>>,
+    /// Theoretical arrival time of the next HBM byte, per LNC.
+    hbm: Vec<u64>,
+    out: Timeline,
+}
+
+impl<'a, 'p> Clock<'a, 'p> {
+    pub(crate) fn new(rec: &'a Recorder, cores: &'a [Core<'p>], tokens: &'a [Token], lnc: usize) -> Self {
+        let model = rec.model();
+        let units = rec.params.get(P::DgeUnits, rec.g).round().clamp(1.0, 64.0) as usize;
+        let at = cores
+            .iter()
+            .map(|_| CoreClock {
+                phase: 0,
+                left: 0,
+                gate: 0,
+                gate_from: NOBODY,
+                engine: [0; QUEUES],
+                ports: [0; PORTS],
+                pe_active: 0,
+                pe_end: 0,
+                dma: Dma {
+                    lanes: (0..LANES).map(|_| Lane::default()).collect(),
+                    started: [None; QUEUES],
+                    dge: vec![0; units],
+                    single: 0,
+                },
+            })
+            .collect();
+        Clock {
+            rec,
+            cores,
+            tokens,
+            lnc: lnc.max(1),
+            model,
+            heap: BinaryHeap::new(),
+            at,
+            flights: cores.iter().map(|_| Default::default()).collect(),
+            meetings: rec.meets.iter().map(|_| Meeting { members: Vec::new() }).collect(),
+            arrived: tokens.iter().map(|_| vec![Vec::new(); cores.len()]).collect(),
+            waiting: tokens.iter().map(|_| Vec::new()).collect(),
+            hbm: vec![0; cores.len().div_ceil(lnc.max(1))],
+            out: Timeline { dma_busy: vec![[0; LANES]; cores.len()], ..Timeline::default() },
+        }
+    }
+
+    /// Runs the clock over a record that is complete.
+    pub(crate) fn run(mut self) -> Timeline {
+        self.out.start = self.rec.overhead();
+        let t0 = self.out.start.ps();
+        self.out.total = t0;
+        self.out.times = self.rec.cores.iter().map(|w| Vec::with_capacity(w.nodes.len())).collect();
+        for c in 0..self.cores.len() {
+            self.at[c].engine = [t0; QUEUES];
+            self.at[c].gate = t0;
+            self.open(c);
+        }
+        while let Some(Reverse((t, e))) = self.heap.pop() {
+            match e {
+                Event::Issue { c, n } => self.issue(c as usize, n, t),
+                Event::Lane { c, k } => self.lane(c as usize, k as usize, t),
+            }
+        }
+        self.out
+    }
+
+    /// Opens the next phase of a core at its gate.
+    fn open(&mut self, c: usize) {
+        let w = &self.rec.cores[c];
+        let k = &mut self.at[c];
+        let Some(p) = w.phases.get(k.phase) else { return };
+        let end = w.phases.get(k.phase + 1).map_or(w.nodes.len() as u32, |p| p.first);
+        let edge = if k.gate_from == NOBODY { Edge::Start } else { Edge::Join };
+        let t = Times {
+            ready: k.gate,
+            issue: 0,
+            free: 0,
+            done: 0,
+            from: k.gate_from,
+            edge,
+            engine: 0,
+            last: NOBODY,
+            ramp: 0,
+            left: 0,
+        };
+        k.left = end - p.first;
+        let gate = k.gate;
+        if p.seg == NONE {
+            self.out.times[c].push(t);
+        } else {
+            let seg = &self.cores[c].code.segments[p.seg as usize];
+            self.out.times[c].extend(seg.pending.iter().map(|n| Times { left: *n, ..t }));
+            for q in &seg.queues {
+                for i in q.iter().skip(1) {
+                    self.out.times[c][(p.first + *i) as usize].left += 1;
+                }
+            }
+        }
+        for n in p.first..end {
+            if self.out.times[c][n as usize].left == 0 {
+                self.heap.push(Reverse((gate, Event::Issue { c: c as u32, n })));
+            }
+        }
+    }
+
+    fn cost(&self, c: usize, n: u32) -> &'a Cost {
+        &self.rec.costs[self.rec.cores[c].nodes[n as usize].cost as usize]
+    }
+
+    /// Queue of a node; `None` for a control step, which holds all.
+    fn queue(&self, c: usize, n: u32) -> Option<u8> {
+        let p = self.rec.cores[c].phases[self.at[c].phase];
+        (p.seg != NONE)
+            .then(|| self.cores[c].code.segments[p.seg as usize].queue_of[(n - p.first) as usize])
+            .filter(|q| *q != ALL_QUEUES)
+    }
+
+    fn issue(&mut self, c: usize, n: u32, t: u64) {
+        let cost = self.cost(c, n);
+        let q = self.queue(c, n);
+        let k = &mut self.at[c];
+        let mut at = t;
+        for (b, free) in k.ports.iter().enumerate() {
+            if cost.ports & (1 << b) != 0 {
+                at = at.max(*free);
+            }
+        }
+        let mut hold = cost.hold.ps();
+        let mut ramp = 0;
+        if q == Some(0) && self.rec.params.back_end == BackEnd::Doc {
+            let limit = ps(self.rec.params.get(P::PeRamp, self.rec.g));
+            let idle = ps(self.rec.params.get(P::PeRampIdle, self.rec.g));
+            if at.saturating_sub(k.pe_end) >= idle && idle > 0 {
+                k.pe_active = 0;
+            }
+            if k.pe_active < limit {
+                ramp = hold;
+                hold = hold.saturating_mul(2);
+            }
+            k.pe_active = k.pe_active.saturating_add(hold);
+            k.pe_end = at.saturating_add(hold);
+        }
+        let free = at.saturating_add(hold);
+        for (b, p) in k.ports.iter_mut().enumerate() {
+            if cost.ports & (1 << b) != 0 {
+                *p = free;
+            }
+        }
+        let engine = match q {
+            Some(q) => k.engine[q as usize],
+            None => k.engine.iter().copied().max().unwrap_or(0),
+        };
+        let x = &mut self.out.times[c][n as usize];
+        x.issue = at;
+        x.engine = engine;
+        x.ramp = ramp;
+        let meet = self.rec.cores[c].nodes[n as usize].meet;
+        if cost.transfer.is_some() {
+            x.free = free;
+            self.freed(c, n, free);
+            self.trigger(c, n, q.unwrap_or(4) as usize, free - hold);
+            return;
+        }
+        if meet != NONE {
+            self.arrive(c, n, meet, at);
+            return;
+        }
+        let done = free.saturating_add(cost.pipe.ps()).saturating_add(cost.meet.ps());
+        let free = if cost.meet == Span::ZERO { free } else { done };
+        self.out.times[c][n as usize].free = free;
+        self.freed(c, n, free);
+        self.done(c, n, done);
+    }
+
+    /// The engine of a node is free.
+    fn freed(&mut self, c: usize, n: u32, t: u64) {
+        let p = self.rec.cores[c].phases[self.at[c].phase];
+        match self.queue(c, n) {
+            Some(q) => self.at[c].engine[q as usize] = t,
+            None => self.at[c].engine = [t; QUEUES],
+        }
+        if p.seg == NONE {
+            return;
+        }
+        let cores = self.cores;
+        let seg = &cores[c].code.segments[p.seg as usize];
+        for q in &seg.queues {
+            // Positions of a queue are in ascending order.
+            if let Ok(at) = q.binary_search(&(n - p.first))
+                && let Some(next) = q.get(at + 1)
+            {
+                self.release(c, p.first + *next, t, (c as u32, n), Edge::Engine);
+            }
+        }
+    }
+
+    fn release(&mut self, c: usize, n: u32, t: u64, from: (u32, u32), edge: Edge) {
+        let x = &mut self.out.times[c][n as usize];
+        // Equal times: the lower number, so that the path is the same whoever came first.
+        if t > x.ready || (t == x.ready && (edge as u8, from) < (x.edge as u8, x.from)) {
+            x.ready = t;
+            x.from = from;
+            x.edge = edge;
+        }
+        x.left = x.left.saturating_sub(1);
+        if x.left == 0 {
+            let at = x.ready;
+            self.heap.push(Reverse((at, Event::Issue { c: c as u32, n })));
+        }
+    }
+
+    /// A node's result is there.
+    fn done(&mut self, c: usize, n: u32, t: u64) {
+        self.out.times[c][n as usize].done = t;
+        if t > self.out.total || self.out.last.is_none() {
+            self.out.total = self.out.total.max(t);
+            self.out.last = Some((c as u32, n));
+        } else if t == self.out.total && Some((c as u32, n)) < self.out.last {
+            self.out.last = Some((c as u32, n));
+        }
+        let p = self.rec.cores[c].phases[self.at[c].phase];
+        if p.seg != NONE {
+            let cores = self.cores;
+            let seg = &cores[c].code.segments[p.seg as usize];
+            let i = n - p.first;
+            let transfer = self.cost(c, n).transfer.is_some();
+            let unit = self.rec.params.back_end != BackEnd::Doc;
+            for &s in seg.consumers(i) {
+                let same = seg.queue_of[s as usize] == seg.queue_of[i as usize];
+                let (late, edge) = match (transfer, unit) {
+                    (true, true) => (0, Edge::Transfer),
+                    (false, true) => (0, Edge::Producer),
+                    (true, false) => (self.model.ns(P::SemDma).ps(), Edge::Transfer),
+                    (false, false) if same => (0, Edge::Producer),
+                    (false, false) => (self.model.ns(P::SemLocal).ps(), Edge::Producer),
+                };
+                self.release(c, p.first + s, t.saturating_add(late), (c as u32, n), edge);
+            }
+        }
+        // The join of the engines goes through semaphores, too.
+        let wire = match (self.rec.params.back_end, p.seg != NONE, self.cost(c, n).transfer.is_some()) {
+            (BackEnd::Doc, true, true) => self.model.ns(P::SemDma).ps(),
+            (BackEnd::Doc, true, false) => self.model.ns(P::SemLocal).ps(),
+            (BackEnd::Doc, false, _) | (BackEnd::Hwm | BackEnd::Unit, _, _) => 0,
+        };
+        let t = t.saturating_add(wire);
+        let k = &mut self.at[c];
+        if t > k.gate || k.gate_from == NOBODY || (t == k.gate && (c as u32, n) < k.gate_from) {
+            k.gate = k.gate.max(t);
+            k.gate_from = (c as u32, n);
+        }
+        k.left -= 1;
+        if k.left == 0 {
+            k.phase += 1;
+            self.open(c);
+        }
+    }
+
+    /// A node is at its meeting.
+    fn arrive(&mut self, c: usize, n: u32, meet: u32, t: u64) {
+        let m = self.rec.meets[meet as usize];
+        if let MeetKind::Token { token, n: nth } = m.kind {
+            self.arrive_token(c, n, token as usize, nth, t);
+            return;
+        }
+        let g = &mut self.meetings[meet as usize];
+        g.members.push((c as u32, n));
+        if g.members.len() < m.expect as usize {
+            return;
+        }
+        let mut members = std::mem::take(&mut g.members);
+        members.sort_unstable();
+        let when = |s: &Self, (c, n): (u32, u32)| {
+            let x = &s.out.times[c as usize][n as usize];
+            if m.kind == MeetKind::Notify { x.done } else { x.issue }
+        };
+        let mut last = members[0];
+        for x in &members {
+            if when(&self, *x) > when(&self, last) {
+                last = *x;
+            }
+        }
+        let latest = when(&self, last);
+        let extra = match m.kind {
+            MeetKind::Swap | MeetKind::Token { .. } => Span::ZERO,
+            MeetKind::Collective => self.model.hops(members.len()),
+            MeetKind::Barrier | MeetKind::Notify => self.model.remote(),
+        };
+        for (c, n) in members {
+            let t = latest.saturating_add(self.cost(c as usize, n).meet.ps()).saturating_add(extra.ps());
+            self.out.times[c as usize][n as usize].last = last;
+            if m.kind != MeetKind::Notify {
+                self.out.times[c as usize][n as usize].free = t;
+                self.freed(c as usize, n, t);
+            }
+            self.done(c as usize, n, t);
+        }
+    }
+
+    fn arrive_token(&mut self, c: usize, n: u32, token: usize, nth: u64, t: u64) {
+        self.arrived[token][c].push((t, n));
+        self.waiting[token].push((c as u32, n, nth));
+        let remote = self.model.remote().ps();
+        let mut waiting = std::mem::take(&mut self.waiting[token]);
+        waiting.sort_unstable();
+        let mut still = Vec::new();
+        for (wc, wn, nth) in waiting {
+            let own = self.out.times[wc as usize][wn as usize].issue;
+            let mut end = Some((own, (wc, wn)));
+            for w in &self.tokens[token].writers {
+                let there = self.arrived[token][*w].get((nth.max(1) - 1) as usize);
+                end = match (end, there) {
+                    (Some((e, from)), Some((a, an))) if *w != wc as usize => {
+                        let a = a.saturating_add(remote);
+                        Some(if a > e { (a, (*w as u32, *an)) } else { (e, from) })
+                    }
+                    (e, Some(_)) => e,
+                    (_, None) => None,
+                };
+            }
+            match end {
+                Some((t, last)) => {
+                    let t = t.saturating_add(self.cost(wc as usize, wn).hold.ps());
+                    let x = &mut self.out.times[wc as usize][wn as usize];
+                    x.free = t;
+                    x.last = last;
+                    self.freed(wc as usize, wn, t);
+                    self.done(wc as usize, wn, t);
+                }
+                None => still.push((wc, wn, nth)),
+            }
+        }
+        self.waiting[token].extend(still);
+    }
+
+    /// An engine hands a transfer to its queue.
+    fn trigger(&mut self, c: usize, n: u32, q: usize, t: u64) {
+        let cost = self.cost(c, n);
+        let Some(tr) = cost.transfer.as_deref() else { return };
+        let (p, g) = (&self.rec.params, self.rec.g);
+        let dma = &mut self.at[c].dma;
+        match p.back_end {
+            BackEnd::Unit => return self.landed(c, n, t.saturating_add(cost.hold.ps())),
+            BackEnd::Hwm => {
+                let init = ps(p.get(P::HwmDmaInit, g));
+                let exec = ps(tr.bytes as f64 / (LANES as f64 * p.get(P::HwmDmaDiv, g)));
+                let start = t.max(dma.single);
+                dma.single = start.saturating_add(exec);
+                return self.landed(c, n, start.saturating_add(init).saturating_add(exec));
+            }
+            BackEnd::Doc => {}
+        }
+        let dge = ps(p.get(P::DgeHard, g));
+        let mut from = t;
+        if dge > 0
+            && let Some(unit) = dma.dge.iter_mut().min()
+        {
+            from = from.max(*unit);
+            *unit = from.saturating_add(dge);
+        }
+        let mut start = from.saturating_add(ps(p.get(P::DmaStart, g)));
+        if let Some(s) = dma.started[q] {
+            start = start.max(s.saturating_add(ps(p.get(P::DmaInterval, g))));
+        }
+        dma.started[q] = Some(start);
+        let stagger = ps(p.get(P::DmaStagger, g));
+        let mut lanes = 0;
+        for (k, pieces) in tr.pieces.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let from = start.saturating_add(stagger.saturating_mul(k as u64));
+            dma.lanes[k].jobs[q].push_back(Job { n, from, pieces: *pieces, rest: tr.piece });
+            lanes += 1;
+            self.heap.push(Reverse((from, Event::Lane { c: c as u32, k: k as u32 })));
+        }
+        if lanes == 0 {
+            return self.landed(c, n, start);
+        }
+        self.flights[c].insert(n, Flight { lanes, end: 0 });
+    }
+
+    /// A DMA engine may be free.
+    fn lane(&mut self, c: usize, k: usize, t: u64) {
+        let (p, g) = (&self.rec.params, self.rec.g);
+        let lane = &mut self.at[c].dma.lanes[k];
+        if lane.busy > t {
+            return;
+        }
+        let ready = |lane: &Lane, q: usize| lane.jobs[q].front().is_some_and(|j| j.from <= t);
+        let Some(q) = (0..QUEUES).map(|d| (lane.next + d) % QUEUES).find(|q| ready(lane, *q)) else { return };
+        lane.next = (q + 1) % QUEUES;
+        let Some(job) = lane.jobs[q].front_mut() else { return };
+        let n = job.n;
+        let cost = &self.rec.costs[self.rec.cores[c].nodes[n as usize].cost as usize];
+        let Some(tr) = cost.transfer.as_deref() else { return };
+        let packet = (p.get(P::DmaPacket, g) as u64).max(1);
+        // One packet: a part of a long piece, or several short pieces.
+        let (count, bytes) = if tr.piece > packet {
+            (1, job.rest.min(packet))
+        } else {
+            (job.pieces.min((packet / tr.piece.max(1)).max(1)), tr.piece)
+        };
+        if tr.piece > packet && job.rest > packet {
+            job.rest -= packet;
+        } else {
+            job.pieces -= count;
+            job.rest = tr.piece;
+        }
+        let last = job.pieces == 0;
+        let one = (bytes as f64 / p.get(P::DmaBw, g) / tr.share).max(p.get(P::DmaDesc, g));
+        let mut start = t;
+        if tr.hbm_sides > 0 {
+            let cap = p.get(if self.lnc > 1 { P::HbmPair } else { P::HbmLone }, g);
+            let tat = &mut self.hbm[c / self.lnc];
+            start = t.max(tat.saturating_sub(ps(p.get(P::HbmWindow, g))));
+            let moved = bytes.saturating_mul(count).saturating_mul(tr.hbm_sides);
+            *tat = (*tat).max(start).saturating_add(ps(moved as f64 / cap));
+            self.out.hbm_wait = self.out.hbm_wait.saturating_add(start - t);
+        }
+        let mut end = start.saturating_add(ps(one).saturating_mul(count));
+        self.out.dma_busy[c][k] = self.out.dma_busy[c][k].saturating_add(end - start);
+        if last {
+            lane.jobs[q].pop_front();
+            end = end.saturating_add(ps(p.get(P::DmaTail, g)));
+        }
+        lane.busy = end;
+        self.heap.push(Reverse((end, Event::Lane { c: c as u32, k: k as u32 })));
+        if last && let Some(f) = self.flights[c].get_mut(&n) {
+            f.lanes -= 1;
+            f.end = f.end.max(end);
+            if f.lanes == 0 {
+                let end = f.end;
+                self.flights[c].remove(&n);
+                self.landed(c, n, end);
+            }
+        }
+    }
+
+    /// The last byte of a transfer is there.
+    fn landed(&mut self, c: usize, n: u32, t: u64) {
+        let meet = self.rec.cores[c].nodes[n as usize].meet;
+        if meet == NONE {
+            self.done(c, n, t);
+        } else {
+            self.out.times[c][n as usize].done = t;
+            self.arrive(c, n, meet, t);
+        }
+    }
+}
