@@ -60,6 +60,12 @@ pub static CHECKS: &[CheckInfo] = &[
         run: checks::pending::run,
     },
     CheckInfo {
+        name: "paths",
+        codes: &[codes::C0407],
+        doc: "both cores meet equally often along the paths that known registers choose",
+        run: checks::paths::run,
+    },
+    CheckInfo {
         name: "outputs",
         codes: &[codes::C0501],
         doc: "every output is written by some instruction",

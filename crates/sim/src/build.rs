@@ -154,6 +154,7 @@ impl Simulator {
             let mut sync = Sync::default();
             tokens(&modules[own.clone()], &names[own.clone()], lncs, &mut sync);
             let race = opts.race_check.then(|| {
+                let order = cores.iter().map(|c| program_order(c.module)).collect();
                 let mut pitches = vec![None; mem.len()];
                 for p in cores.iter().flat_map(|c| &c.places).flatten() {
                     pitches[p.buf.index()] = p.pitch;
@@ -162,7 +163,7 @@ impl Simulator {
                     Style::Program => 1,
                     Style::Dependency => 2 * QUEUES,
                 };
-                Race::new(cores.len(), per_core, &lengths(&cores), pitches, sync.tokens.len())
+                Race::new(cores.len(), per_core, order, pitches, sync.tokens.len())
             });
             let overlap = if opts.race_check {
                 Overlap::new(&modules[own.clone()], &names[own], &cores, lnc)
@@ -461,6 +462,7 @@ impl Ready<'_> {
                 outputs.extend(self.output(r, p, stop == StopReason::Finished));
             }
         }
+        self.fold_consequences();
         let m = self.machine;
         let mut stats = Stats { executed: vec![vec![0; TABLE.len()]; self.lnc * self.lncs] };
         let mut prints = Vec::new();
@@ -482,6 +484,25 @@ impl Ready<'_> {
             race_records: m.race.as_ref().map_or(0, |r| r.most),
         };
         (outcome, timed)
+    }
+
+    /// A race lets bytes be read before they are written: undefined bytes are not listed beside races.
+    fn fold_consequences(&mut self) {
+        let list = &mut self.machine.diagnostics;
+        let Some(race) = list.iter().position(|d| d.code == codes::S0020) else { return };
+        let all = list.len();
+        let first = list[..race].iter().filter(|d| d.code != codes::S0021).count();
+        list.retain(|d| d.code != codes::S0021);
+        let gone = all - list.len();
+        if gone > 0
+            && let Some(d) = list.get_mut(first)
+        {
+            let text = match gone {
+                1 => "one use of undefined bytes is not listed: it may follow from the race".to_owned(),
+                n => format!("{n} uses of undefined bytes are not listed: they may follow from the race"),
+            };
+            *d = d.clone().note(text);
+        }
     }
 
     fn output(&mut self, r: usize, p: &Port, finished: bool) -> Option<Tensor> {
@@ -507,4 +528,21 @@ impl Ready<'_> {
         let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };
         Some(Tensor { name, dtype: p.dtype, shape: p.shape.clone(), bytes })
     }
+}
+
+/// Of every instruction the place in the order of blocks and of their lists, and the stretch from meeting to meeting.
+fn program_order(m: &Module) -> Vec<(u32, u32)> {
+    let mut order = vec![(u32::MAX, u32::MAX); m.insts.len()];
+    let (mut place, mut stretch) = (0, 0);
+    for (_, block) in m.blocks.iter() {
+        stretch += 1;
+        for &i in &block.insts {
+            order[i.index()] = (place, stretch);
+            place += 1;
+            if matches!(m.insts[i].opcode, Opcode::CoreBarrier | Opcode::CollectiveCompute) {
+                stretch += 1;
+            }
+        }
+    }
+    order
 }

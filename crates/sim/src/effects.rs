@@ -42,6 +42,19 @@ impl Machine<'_> {
         let by_value = carried && selects_by_value(inst);
         if let Some(at) = used {
             self.undefined_use(c, id, at);
+            let core = &self.cores[c];
+            let d = &core.code.decoded[id.index()];
+            if let Some(u) = &mut self.undef {
+                // One cause, one finding: what was used counts as written from here on.
+                let r =
+                    if how == Treatment::Moves { controls(&core.module.insts[id]) } else { 0..d.ins.len() };
+                let last = d.ins.len();
+                d.ins[r.start.min(last)..r.end.min(last)].iter().chain(&d.indirect).for_each(|a| {
+                    if let Arg::View(v) = a {
+                        u.define(v);
+                    }
+                });
+            }
         }
         self.carried_by_value |= by_value;
         if carried {

@@ -15,14 +15,17 @@
 //!
 //! **It never reports falsely**, but for footprints whose overlap test gives up (`SEARCH_BUDGET`). **It may miss** races on
 //! control paths and addresses that this run did not take, races on registers, and, after a first race between two
-//! threads, further ones that the same missing order explains: the two are taken as ordered from there on, so that one
-//! missing edge is one finding.
+//! threads, further ones that the same missing order explains: the two are taken as ordered from there on, and a race from what
+//! comes before the earlier access to what comes after the later one (in program order) is not listed, so that one missing
+//! edge is one finding. Between cores, races of the same two stretches of the program (from barrier to barrier inside a
+//! block) are one finding, whatever iteration they are found in: one more barrier orders them.
 
 use crate::memory::View;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tandem_bir::InstId;
 use tandem_bir::analysis::footprint::{Footprint, Space, overlaps};
+use tandem_bir::entity::EntityRef as _;
 
 /// A vector clock: completed steps per thread.
 pub(crate) type Clock = Box<[u32]>;
@@ -64,6 +67,8 @@ pub(crate) struct Found {
     pub(crate) first: Access,
     pub(crate) second: Access,
     pub(crate) both_write: bool,
+    /// Further races between the same stretches of the two cores.
+    pub(crate) same: u64,
     /// Bytes of the buffer (inside a partition, on chip) and partitions in which both lie.
     pub(crate) bytes: (i64, i64),
     pub(crate) partitions: (i64, i64),
@@ -153,7 +158,11 @@ pub(crate) struct Race {
     token_done: Vec<Vec<Clock>>,
     token_open: Vec<Vec<Vec<(u32, u32, Clock)>>>,
     gc_at: usize,
-    reported: rustc_hash::FxHashSet<(u32, InstId, u32, InstId)>,
+    reported: rustc_hash::FxHashSet<((u32, InstId), (u32, InstId))>,
+    /// Place of every instruction in program order, and the stretch it lies in, per core.
+    order: Vec<Vec<(u32, u32)>>,
+    /// Stretches of two cores that race, and the finding.
+    stretches: FxHashMap<(u32, u32), usize>,
     pub(crate) found: Vec<Found>,
     pub(crate) more: u64,
     /// Most slots at once.
@@ -164,7 +173,7 @@ impl Race {
     pub(crate) fn new(
         cores: usize,
         per_core: usize,
-        insts: &[usize],
+        order: Vec<Vec<(u32, u32)>>,
         pitches: Vec<Option<usize>>,
         tokens: usize,
     ) -> Race {
@@ -180,12 +189,14 @@ impl Race {
             pages: pitches.into_iter().map(|pitch| Pages { pitch, lists: FxHashMap::default() }).collect(),
             seen: Vec::new(),
             stamp: 0,
-            cache: insts.iter().map(|n| vec![u32::MAX; *n]).collect(),
+            cache: order.iter().map(|o| vec![u32::MAX; o.len()]).collect(),
             arena: Vec::new(),
             token_done: (0..tokens).map(|_| (0..cores).map(|_| zero()).collect()).collect(),
             token_open: vec![vec![Vec::new(); cores]; tokens],
             gc_at: 1 << 14,
             reported: Default::default(),
+            order,
+            stretches: FxHashMap::default(),
             found: Vec::new(),
             more: 0,
             most: 0,
@@ -400,25 +411,24 @@ impl Race {
             role,
         };
         let mut hit: Option<(Access, u32)> = None;
+        let mut follows: Option<Access> = None;
         let clock = &self.clocks[thread];
         let before = |a: &Access| clock[a.thread as usize] >= a.tick;
         'near: for &n in &self.slots[slot as usize].near {
             let s = &self.slots[n as usize];
-            if let Some(w) = &s.write
-                && !before(w)
-            {
-                hit = Some((*w, n));
-                break 'near;
-            }
-            if role.writes()
-                && let Some(r) = s.reads.iter().find(|r| !before(r))
-            {
-                hit = Some((*r, n));
-                break 'near;
+            let reads = s.reads.iter().filter(|_| role.writes());
+            for a in s.write.iter().chain(reads).filter(|a| !before(a)) {
+                if !self.explained(a, &me) {
+                    hit = Some((*a, n));
+                    break 'near;
+                }
+                follows = Some(*a);
             }
         }
-        if let Some((other, n)) = hit {
-            self.report(other, n, me, slot);
+        match (hit, follows) {
+            (Some((other, n)), _) => self.report(other, n, me, slot),
+            (None, Some(other)) => self.as_if_ordered(&other, &me),
+            (None, None) => {}
         }
         let clock = &self.clocks[thread];
         let s = &mut self.slots[slot as usize];
@@ -437,17 +447,56 @@ impl Race {
             first: other,
             second: me,
             both_write: other.role.writes() && me.role.writes(),
+            same: 0,
             bytes: (a.low.max(b.low), a.high.min(b.high)),
             partitions: (a.partition.max(b.partition), a.last_partition().min(b.last_partition())),
         };
-        if self.reported.insert((other.core, other.inst, me.core, me.inst)) {
-            if self.found.len() < MOST {
+        let (a, b) = ((other.core, other.inst), (me.core, me.inst));
+        if self.reported.insert((a.min(b), a.max(b))) {
+            let stretch = |a: &Access| self.place(a).1;
+            let (x, y) = (stretch(&other), stretch(&me));
+            let key = (x.min(y), x.max(y));
+            let known = self.stretches.get(&key).filter(|_| other.core != me.core);
+            if let Some(f) = known.and_then(|k| self.found.get_mut(*k)) {
+                f.same += 1;
+            } else if self.found.len() < MOST {
+                if other.core != me.core {
+                    self.stretches.insert(key, self.found.len());
+                }
                 self.found.push(found);
             } else {
                 self.more += 1;
             }
         }
-        // One missing order, one finding: from here on the two count as ordered, all threads of two cores as if they had met.
+        self.as_if_ordered(&other, &me);
+    }
+
+    fn place(&self, a: &Access) -> (u32, u32) {
+        self.order[a.core as usize].get(a.inst.index()).copied().unwrap_or((u32::MAX, u32::MAX))
+    }
+
+    /// An earlier finding explains a race inside a core: order between its two accesses would also order these.
+    fn explained(&self, other: &Access, me: &Access) -> bool {
+        let place = |a: &Access| self.place(a).0;
+        let in_order = |a: &Access, b: &Access| if place(a) <= place(b) { (*a, *b) } else { (*b, *a) };
+        let behind = |early: &Access, late: &Access| {
+            (early.thread == late.thread && early.tick <= late.tick)
+                || (late.thread == me.thread
+                    && late.tick == me.tick
+                    && self.clocks[me.thread as usize][early.thread as usize] >= early.tick)
+        };
+        if other.core != me.core {
+            return false;
+        }
+        let (u, v) = in_order(other, me);
+        self.found.iter().filter(|f| f.first.core == me.core && f.second.core == me.core).any(|f| {
+            let (p, q) = in_order(&f.first, &f.second);
+            behind(&u, &p) && behind(&q, &v)
+        })
+    }
+
+    /// One missing order, one finding: the two count as ordered, all threads of two cores as if they had met.
+    fn as_if_ordered(&mut self, other: &Access, me: &Access) {
         let (x, y) = (other.core as usize, me.core as usize);
         if x == y {
             let c = self.fresh(other.thread as usize);

@@ -150,6 +150,9 @@ impl Machine<'_> {
             } else {
                 format!("both lie in bytes {lo} to {} of partitions {p} to {q}", hi - 1)
             });
+            if f.same > 0 {
+                d = d.note(format!("{} more of the same two stretches are not listed", f.same));
+            }
             d = d.help(if a.core == b.core {
                 "a dependency edge from the first to the second, or the same engine for both, would order them"
             } else {

@@ -5,7 +5,8 @@
 //! order of compute engines, and by the join at block ends. Two accesses of different cores to the same physical bytes, one
 //! of them a write, must have bands that do not meet, unless the two are one synchronised operation (the k-th GPSIMD swap
 //! or the k-th kept collective of both cores) or a completion token orders them. DMA transfers have no order by queue,
-//! since a queue starts them in order but does not wait for them. An instruction pair is reported once.
+//! since a queue starts them in order but does not wait for them. An instruction pair is reported once, and pairs that one
+//! more barrier would order are one finding.
 //!
 //! May miss: transfers of run-time address; accesses of different iterations of a loop; everything beyond
 //! [`crate::CheckOptions::max_pairs`] (then a note says so); positions behind a nested region are numbered before it.
@@ -100,6 +101,7 @@ fn group(
         });
     }
     let mut seen: FxHashSet<(InstId, InstId)> = FxHashSet::default();
+    let mut hits = Vec::new();
     for (_, mut list) in per_space {
         list.sort_by_key(|a| (a.band.lo, a.side, a.order));
         let mut active: [[Vec<usize>; 2]; 2] = Default::default(); // [side][write]
@@ -114,6 +116,7 @@ fn group(
                 live.retain(|&j| list[j].band.hi > x.band.lo);
                 if *budget < live.len() as u64 {
                     *budget = 0;
+                    found.extend(one_per_barrier(hits));
                     return;
                 }
                 *budget -= live.len() as u64;
@@ -122,15 +125,66 @@ fn group(
                     if conflict(p, q)
                         && !token_orders(cx, &tokens, p, q)
                         && seen.insert((p.place.2, q.place.2))
-                        && found.len() < MAX_FINDINGS
+                        && hits.len() < MAX_FINDINGS
                     {
-                        found.push(report(cx, modules, p, q));
+                        hits.push(Hit {
+                            after: p.band.lo.max(q.band.lo),
+                            before: p.band.hi.min(q.band.hi),
+                            finding: report(cx, modules, p, q),
+                        });
                     }
                 }
             }
             active[x.side][usize::from(x.write)].push(i);
         }
     }
+    found.extend(one_per_barrier(hits));
+}
+
+/// A pair that nothing orders; a barrier in any gap from behind barrier `after` to before barrier `before` would.
+struct Hit {
+    after: u32,
+    before: u32,
+    finding: Diagnostic,
+}
+
+/// Pairs of one finding that are named (our choice).
+const NAMED: usize = 4;
+
+/// Pairs that one more barrier would order are one finding: the fewest gaps that lie in every pair's range.
+fn one_per_barrier(hits: Vec<Hit>) -> Vec<Diagnostic> {
+    let mut by_end: Vec<usize> = (0..hits.len()).collect();
+    by_end.sort_by_key(|&k| (hits[k].before, k));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut end = None;
+    for k in by_end {
+        if let (Some(e), Some(g)) = (end, groups.last_mut())
+            && hits[k].after < e
+        {
+            g.push(k);
+            continue;
+        }
+        end = Some(hits[k].before);
+        groups.push(vec![k]);
+    }
+    groups.iter_mut().for_each(|g| g.sort_unstable());
+    groups.sort_unstable();
+    let mut hits: Vec<Option<Diagnostic>> = hits.into_iter().map(|h| Some(h.finding)).collect();
+    let mut out = Vec::new();
+    for g in groups {
+        let mut members = g.iter().filter_map(|&k| hits[k].take());
+        let Some(mut d) = members.next() else { continue };
+        let rest: Vec<Diagnostic> = members.collect();
+        for x in rest.iter().take(NAMED) {
+            let pair = x.message.trim_start_matches("missing core barrier ");
+            d = d.note(format!("the same barrier is missing {pair}"));
+        }
+        if rest.len() > NAMED {
+            d = d.note(format!("{} more pairs need it", rest.len() - NAMED));
+        }
+        out.push(d);
+    }
+    out
 }
 
 fn conflict(p: &Access, q: &Access) -> bool {

@@ -6,6 +6,7 @@ pub mod collectives;
 pub mod lnc_verifier;
 pub mod order;
 pub mod outputs;
+pub mod paths;
 pub mod pending;
 pub mod places;
 pub mod queues;

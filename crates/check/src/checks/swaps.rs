@@ -26,33 +26,72 @@ pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
                     Kind::Collective | Kind::Barrier | Kind::Lone | Kind::Sb2Sb | Kind::Token(_) => None,
                 })
                 .collect();
+            let mut unpaired = Vec::new();
             for pipe in pipes {
-                one_pipe(cx, modules, pair, pipe, found);
+                unpaired.extend(one_pipe(cx, modules, pair, pipe, found));
+            }
+            // One swap left over on each core: the same swap with two pipe ids.
+            if let [a, b] = &unpaired[..]
+                && a.core != b.core
+            {
+                let (a, b) = if a.core == 0 { (a, b) } else { (b, a) };
+                let name = |x: &Unpaired<'_>| modules[x.core].insts[x.extra.inst].name.clone();
+                let [c, o] = [0, 1].map(|i| meet::core(modules[i], i));
+                let message = format!(
+                    "swap `{}` on core {c} is on pipe {}, its partner `{}` on core {o} on pipe {}: each waits for ever",
+                    name(a),
+                    a.pipe,
+                    name(b),
+                    b.pipe
+                );
+                let at = |x: &Unpaired<'_>| {
+                    meet::site(cx.program, modules[x.core], x.extra).label(format!("pipe {}", x.pipe))
+                };
+                let d = Diagnostic::new(codes::C0101, message).site(at(a)).site(at(b));
+                found.push(d.note("swaps of one pipe id pair in order"));
+            } else {
+                found.extend(unpaired.into_iter().map(|u| u.finding));
             }
         }
     }
 }
 
-fn one_pipe(cx: &Cx<'_>, modules: [&Module; 2], pair: &BlockPair, pipe: i64, found: &mut Vec<Diagnostic>) {
-    let a = meet::of_kind(&pair.sides[0], |k| *k == Kind::Swap(pipe));
-    let b = meet::of_kind(&pair.sides[1], |k| *k == Kind::Swap(pipe));
+/// Swaps of a pipe that one core has more of than the other.
+struct Unpaired<'p> {
+    core: usize,
+    pipe: i64,
+    extra: &'p Meeting,
+    finding: Diagnostic,
+}
+
+fn one_pipe<'p>(
+    cx: &Cx<'_>,
+    modules: [&Module; 2],
+    pair: &'p BlockPair,
+    pipe: i64,
+    found: &mut Vec<Diagnostic>,
+) -> Option<Unpaired<'p>> {
+    let a = meet::of_kind(&pair.sides[0], move |k| *k == Kind::Swap(pipe));
+    let b = meet::of_kind(&pair.sides[1], move |k| *k == Kind::Swap(pipe));
     for (x, y) in a.iter().zip(&b) {
         partners(cx, modules, [x, y], found);
     }
-    if a.len() != b.len() {
-        let (more, n) = if a.len() > b.len() { (0, b.len()) } else { (1, a.len()) };
-        let extra = if more == 0 { a[n] } else { b[n] };
-        let name = &modules[more].insts[extra.inst].name;
-        let other = meet::core(modules[1 - more], 1 - more);
-        let message = format!(
-            "swap `{name}` on core {} has no partner on core {other}: core {other} never comes to it, and core {} waits for ever",
-            meet::core(modules[more], more),
-            meet::core(modules[more], more),
-        );
-        let d = Diagnostic::new(codes::C0101, message);
-        let d = meet::unequal(cx.program, modules, d, pair, [&a, &b], "swap");
-        found.push(d.note(format!("swaps of one pipe id pair in order; this is pipe {pipe}")));
+    if a.len() == b.len() {
+        return None;
     }
+    let (more, n) = if a.len() > b.len() { (0, b.len()) } else { (1, a.len()) };
+    let extra = if more == 0 { a[n] } else { b[n] };
+    let name = &modules[more].insts[extra.inst].name;
+    let other = meet::core(modules[1 - more], 1 - more);
+    let message = format!(
+        "swap `{name}` on core {} has no partner on core {other}: core {other} never comes to it, and core {} waits for ever",
+        meet::core(modules[more], more),
+        meet::core(modules[more], more),
+    );
+    let d = Diagnostic::new(codes::C0101, message);
+    let d = meet::unequal(cx.program, modules, d, pair, [&a, &b], "swap");
+    let finding = d.note(format!("swaps of one pipe id pair in order; this is pipe {pipe}"));
+    Some(Unpaired { core: more, pipe, extra, finding })
 }
 
 struct Side<'p> {
@@ -79,8 +118,10 @@ fn partners(cx: &Cx<'_>, modules: [&Module; 2], pair: [&Meeting; 2], found: &mut
     let mut legal = true;
     for i in 0..2 {
         let core = meet::core(modules[i], i);
-        for r in sides[i].send.iter().chain(sides[i].recv.iter().flatten()) {
-            if !(0..n).contains(r) {
+        let ranks: IndexSet<i64> =
+            sides[i].send.iter().chain(sides[i].recv.iter().flatten()).copied().collect();
+        for r in ranks {
+            if !(0..n).contains(&r) {
                 legal = false;
                 let message = format!("SendRecv rank {r} on core {core} is outside the LNC group of {n}");
                 found.push(Diagnostic::new(codes::C0102, message).site(sites[i].clone()));
@@ -135,12 +176,14 @@ fn partners(cx: &Cx<'_>, modules: [&Module; 2], pair: [&Meeting; 2], found: &mut
                     shape(src)
                 );
                 found.push(place(Diagnostic::new(codes::C0104, message)));
+                return; // the other direction is the same mismatch seen from the other core
             } else if dst.dtype != src.dtype {
                 let message = format!(
                     "SendRecv dtype mismatch: core {core} receives {} from core {from_core}, which sends {}",
                     dst.dtype, src.dtype
                 );
                 found.push(place(Diagnostic::new(codes::C0105, message)));
+                return;
             }
         }
     }
