@@ -532,7 +532,7 @@ add = RegisterAlu ALL $i int32 <- $i int32, 1 int32 {{op = add}}
     let d = both(body(3, known), body(3, known));
     assert!(d.is_empty(), "{d:#?}");
     let d = both(body(3, known), body(2, known));
-    expect(&d, codes::C0405, "deadlock: core 0 waits at core barrier `bar` (execution 3), core 1 has ended");
+    expect(&d, codes::C0407, "deadlock: core 0 waits at core barrier `bar` (execution 3), core 1 has ended");
     assert_eq!(d.len(), 1);
     // A number of trips from memory is not known, so nothing is said.
     let d = both(body(3, "TensorLoad ALL $n int32 <- @nn[[1,1] [1,1]] int32"), body(2, known));
