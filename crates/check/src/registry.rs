@@ -60,12 +60,6 @@ pub static CHECKS: &[CheckInfo] = &[
         run: checks::pending::run,
     },
     CheckInfo {
-        name: "paths",
-        codes: &[codes::C0407],
-        doc: "both cores meet equally often along the paths that known registers choose",
-        run: checks::paths::run,
-    },
-    CheckInfo {
         name: "outputs",
         codes: &[codes::C0501],
         doc: "every output is written by some instruction",
@@ -76,6 +70,12 @@ pub static CHECKS: &[CheckInfo] = &[
         codes: checks::lnc_verifier::CODES,
         doc: "modules of one LNC agree in functions, blocks, barriers, swaps and shared addresses",
         run: checks::lnc_verifier::run,
+    },
+    CheckInfo {
+        name: "paths",
+        codes: &[codes::C0407],
+        doc: "both cores meet equally often along the paths that known registers choose",
+        run: checks::paths::run,
     },
     CheckInfo {
         name: "places",
