@@ -2,8 +2,8 @@
 
 use crate::numeric_profile::NumericProfile;
 use std::sync::Arc;
-use tandem_bir::diag::Severity;
 use std::sync::atomic::AtomicBool;
+use tandem_bir::diag::Severity;
 
 /// Who acts next when several may (the specification, file 09 §10.2). Race-free programs give the same bytes under all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -41,9 +41,7 @@ pub fn remote_addr_map(p: &mut Program, diags: &mut Vec<Diagnostic>) {
             if !used[l.index()] {
                 continue;
             }
-            if owner.is_remote()
-                && owner.remote_local_target.as_ref().is_none_or(|t| t.core.index() != oc)
-            {
+            if owner.is_remote() && owner.remote_local_target.as_ref().is_none_or(|t| t.core.index() != oc) {
                 diags.push(
                     Diagnostic::new(
                         codes::N0004,
