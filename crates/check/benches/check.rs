@@ -49,7 +49,8 @@ fn program(size: usize) -> Program {
         let half = |l, o| Operand::from(AccessPattern::new(l, Dtype::Float32, o, &[(64, 64), (1, 64)]));
         let mut last = None;
         for i in 0..size / 12 {
-            let steps: [(&str, Opcode, EngineKind, Vec<Operand>, Vec<Operand>); 6] = [
+            type Step = (&'static str, Opcode, EngineKind, Vec<Operand>, Vec<Operand>);
+            let steps: [Step; 6] = [
                 ("ld", Opcode::DmaCopy, EngineKind::Dma, vec![tile(x)], vec![tile(a)]),
                 ("begin", Opcode::CoreBarrier, EngineKind::Pool, vec![], vec![]),
                 ("pull", Opcode::DmaCopy, EngineKind::Dma, vec![tile(r)], vec![tile(b)]),

@@ -153,6 +153,7 @@ struct Want<'p> {
 
 /// Places all locations of `lncs` copies of the program's modules (of all subgraphs, `cores` modules each); copy `r` of
 /// module `k` is at `r · modules + k`. Placed locations of all subgraphs of a core lie in the same memories.
+#[expect(clippy::too_many_arguments, reason = "one call, in `build`; the parts have no meaning together")]
 pub(crate) fn place<'p>(
     program: &'p Program,
     modules: &[&'p Module],

@@ -72,9 +72,7 @@ impl Build {
         &mut self,
         c: usize,
         name: &str,
-        mem: MemoryType,
-        kind: TensorKind,
-        space: AddressSpace,
+        (mem, kind, space): (MemoryType, TensorKind, AddressSpace),
         dtype: Dtype,
         shape: [u64; 2],
     ) -> MemLocId {
@@ -94,7 +92,7 @@ impl Build {
     ) -> MemLocId {
         let mut id = MemLocId::new(0);
         for c in 0..self.n() {
-            id = self.loc_on(c, name, MemoryType::Dram, kind, space, dtype, shape);
+            id = self.loc_on(c, name, (MemoryType::Dram, kind, space), dtype, shape);
         }
         id
     }
@@ -120,8 +118,13 @@ impl Build {
     fn sb(&mut self, name: &str, dtype: Dtype, shape: [u64; 2]) -> MemLocId {
         let mut id = MemLocId::new(0);
         for c in 0..self.n() {
-            id =
-                self.loc_on(c, name, MemoryType::Sb, TensorKind::Internal, AddressSpace::Local, dtype, shape);
+            id = self.loc_on(
+                c,
+                name,
+                (MemoryType::Sb, TensorKind::Internal, AddressSpace::Local),
+                dtype,
+                shape,
+            );
         }
         id
     }

@@ -289,7 +289,7 @@ impl Lowering<'_> {
         let knob = self.cx.options.sendrecv_to_gpsimd_max_bpp;
         let request = self.cx.options.transport == Transport::Request; // does not look at the knob
         let failing: Vec<&PredicateRow> =
-            rows.iter().filter(|r| !r.holds && !(request && r.id == "knob")).collect();
+            rows.iter().filter(|r| !(r.holds || request && r.id == "knob")).collect();
         let ids: Vec<&str> = failing.iter().map(|r| r.id).collect();
         let mut changes: Vec<(&[&str], String)> = Vec::new();
         let ceiling = if request { MAX_EFFECTIVE } else { MAX_EFFECTIVE.min(knob) };
