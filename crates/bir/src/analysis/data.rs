@@ -196,7 +196,7 @@ module @nc00 core 0 arch gen3 {{
             "    block b0 {{
       {first}
       k = RegisterMove ALL $k int32 <- 3 int32
-      mv = RegisterMove ALL $s int32 <- $r int32
+      copy = RegisterMove ALL $s int32 <- $r int32
       br = CompareAndBranch ALL <- $s int32, $k int32 {{comp_op = IS_EQREG, on_true = b1, on_false = b1}}
     }}
     block b1 {{
