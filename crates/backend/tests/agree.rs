@@ -2,7 +2,8 @@
 //! transport, with remote semaphores on and off, both placements, all token modes, and several schedules.
 //!
 //! 2,000 programs in an optimised build, 60 in a debug build; the environment variable `PROGRAMS` says otherwise. Each runs
-//! under a rotating twelfth of the 72 option sets, so that 2,000 programs give 12,000 lowerings.
+//! under both placements, all three token modes, each with re-used and with separate barriers (12 option sets), while the
+//! transport and the remaining flags rotate: 2,000 programs give 24,000 lowerings.
 
 mod common;
 use common::generate::*;
@@ -10,8 +11,9 @@ use common::*;
 use tandem_backend::{PassOptions, PtcomMode, Transport, lower, prepare};
 use tandem_sim::{Ptcom, Schedule};
 
-/// One in so many option sets is taken for a program, another one for the next.
-const PART: u64 = 12;
+/// Transports (with knob) times the two settings of the remaining flags: one of these is taken for a program, another one
+/// for the next.
+const CARRIERS: u64 = 6;
 
 fn option_sets(base: &PassOptions) -> Vec<(String, PassOptions)> {
     let mut all = Vec::new();
@@ -65,9 +67,10 @@ fn levels_agree_on_generated_programs() {
         let x = input(&b.p, seed);
         let want = run(&b.p, &x, Schedule::Eager, Ptcom::P2p, &format!("seed {seed} bir"));
         let sets = option_sets(&base);
-        // every option set on a few programs, a rotating part on the others
+        // every option set on a few programs; on the others both placements with all token modes and brackets, by one carrier
         for (k, (name, o)) in sets.iter().enumerate() {
-            if programs > 20 && !(k as u64 + seed).is_multiple_of(PART) {
+            let carrier = (k / 24 * 2 + k % 2) as u64;
+            if programs > 20 && carrier != seed % CARRIERS {
                 continue;
             }
             let mut p = b.p.clone();

@@ -414,11 +414,11 @@ impl<'a, 'p> Clock<'a, 'p> {
         };
         let mut last = members[0];
         for x in &members {
-            if when(&self, *x) > when(&self, last) {
+            if when(self, *x) > when(self, last) {
                 last = *x;
             }
         }
-        let latest = when(&self, last);
+        let latest = when(self, last);
         let extra = match m.kind {
             MeetKind::Swap | MeetKind::Token { .. } => Span::ZERO,
             MeetKind::Collective => self.model.hops(members.len()),
