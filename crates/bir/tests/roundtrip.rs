@@ -9,7 +9,12 @@ use tandem_bir::{Program, json};
 
 fn config(release: u32) -> ProptestConfig {
     let cases = if cfg!(debug_assertions) { 200 } else { release };
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    // A fixed seed: the same programs on every run and machine. PROPTEST_RNG_SEED chooses others.
+    let rng_seed = match std::env::var("PROPTEST_RNG_SEED") {
+        Ok(_) => ProptestConfig::default().rng_seed,
+        Err(_) => proptest::test_runner::RngSeed::Fixed(20),
+    };
+    ProptestConfig { cases, failure_persistence: None, rng_seed, ..ProptestConfig::default() }
 }
 
 fn render(errors: &[Diagnostic]) -> String {
