@@ -1,6 +1,6 @@
 //! Findings as data: [`Diagnostic`], its [`Code`], the sites it points at, source positions, and the one renderer.
 //!
-//! Libraries return diagnostics; only [`render`](render) turns them into text or JSON. A code's letter is the stage:
+//! Libraries return diagnostics; only [`render`] turns them into text or JSON. A code's letter is the stage:
 //! P read, K KLR to BIR, V verify, L lowering, N link, E encode, C check, S simulated fault, U usage. Codes are never reused.
 
 pub mod codes;

@@ -1,4 +1,4 @@
-//! Textual BIR: a complete, readable form of a [`Program`]. `parse(print(p)) == p` for every program in canonical order
+//! Textual BIR: a complete, readable form of a [`Program`](crate::Program). `parse(print(p)) == p` for every program in canonical order
 //! ([`crate::canon`]); everything is named, nothing depends on ids. The grammar is in `docs/format.md`.
 //!
 //! Not kept: instructions that are in no block, source positions nothing points at.
