@@ -36,4 +36,11 @@ trap 'rm -rf "$out"' EXIT
 "$bin" run examples/rmsnorm_2core.klr --random 42 -o "$out"
 test -s "$out/out.npy"
 
+step "Python package"
+# A clean environment; only Rust and Python are needed. The extension has a workspace and a target folder of its own.
+python3 -m venv --clear target/venv
+CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/python" \
+  target/venv/bin/pip install -q --disable-pip-version-check './python[test]'
+target/venv/bin/pytest -q python/tests
+
 printf '\nall passed\n'

@@ -8,7 +8,7 @@ import functools
 import inspect
 
 from . import _core, _trace
-from ._arrays import Spec, is_array, is_torch, spec_of
+from ._arrays import Spec, is_array, spec_of
 from .errors import KernelError
 
 __all__ = ["Kernel", "Traced", "jit", "simulate", "trace"]
@@ -354,8 +354,7 @@ class _Simulation:
     def __call__(self, *args, **kwargs):
         target = getattr(self.options, "target", None)
         traced = trace(self.kernel, *args, target=target, **kwargs)
-        as_torch = any(is_torch(v) for v in traced.values.values())
-        return traced._simulate(self.options, as_torch)
+        return traced._simulate(self.options)
 
 
 def simulate(kernel, options=None):

@@ -334,8 +334,12 @@ class Traced:
                 updated[out.alias] = outputs[out.name].reshape(self.inputs[out.alias].shape)
         return outputs, updated
 
-    def _simulate(self, options, as_torch):
-        result = self.run(options=options)
+    def _simulate(self, options):
+        return self._results(self.run(options=options))
+
+    def _results(self, result):
+        """What the kernel returns, of torch when an input is; the inputs it writes are updated."""
+        as_torch = any(is_torch(v) for v in self.values.values())
         for name, new in result.updated.items():
             target = self.values[name]
             if target is not None and new.shape == tuple(self.inputs[name].shape):

@@ -10,17 +10,37 @@ random ones. All runs must give the same bytes, without a finding of severity er
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 
 def pytest_addoption(parser):
-    parser.getgroup("tandem").addoption(
+    group = parser.getgroup("tandem")
+    group.addoption(
         "--tandem-schedules",
         type=int,
-        default=2,
+        default=None,
         metavar="N",
         help="random schedules under which the tandem_kernel fixture runs a kernel (default 2)",
     )
+    group.addoption(
+        "--tandem-levels",
+        type=_levels,
+        default=None,
+        metavar="LEVEL,...",
+        help="levels at which the tandem_kernel fixture runs a kernel (default bir,lowered,linked,bundles)",
+    )
+
+
+LEVELS = ("bir", "lowered", "linked", "bundles")
+
+
+def _levels(text):
+    levels = tuple(text.split(","))
+    if wrong := [name for name in levels if name not in LEVELS]:
+        raise argparse.ArgumentTypeError(f"no level {wrong[0]!r}; there are {', '.join(LEVELS)}")
+    return levels
 
 
 def pytest_configure(config):
@@ -30,11 +50,12 @@ def pytest_configure(config):
 class KernelChecker:
     """What the fixture gives."""
 
-    def __init__(self, schedules, options):
+    def __init__(self, schedules, options, levels=LEVELS):
         self.schedules = ["eager", "late", *(f"seed={n}" for n in range(schedules))]
         self.options = options
+        self.levels = levels
 
-    def __call__(self, kernel, /, *inputs, expected=None, rtol=0.0, atol=0.0, levels=("bir", "lowered", "linked", "bundles"), **kwargs):
+    def __call__(self, kernel, /, *inputs, expected=None, rtol=0.0, atol=0.0, levels=None, **kwargs):
         """Checks the kernel on these inputs and returns the last run."""
         import numpy as np
 
@@ -44,7 +65,7 @@ class KernelChecker:
         traced = tandem.trace(kernel, *inputs, target=options.target, **kwargs)
         traced.check(options, strict=True)
         first = last = None
-        for level in levels:
+        for level in levels or self.levels:
             for schedule in self.schedules:
                 last = traced.run(options=options, level=level, schedule=schedule, check=False)
                 got = [a.tobytes() for a in (*last.outputs.values(), *last.updated.values())]
@@ -68,4 +89,6 @@ def tandem_kernel(request):
     options = {}
     for marker in reversed(list(request.node.iter_markers("tandem"))):
         options.update(marker.kwargs)
-    return KernelChecker(request.config.getoption("--tandem-schedules"), options)
+    config = request.config
+    schedules = config.getoption("--tandem-schedules")
+    return KernelChecker(2 if schedules is None else schedules, options, config.getoption("--tandem-levels") or LEVELS)
