@@ -29,6 +29,7 @@ pub mod fs;
 pub mod ids;
 pub mod inst;
 pub mod json;
+pub mod linked;
 pub mod memloc;
 pub mod module;
 pub mod refdocs;

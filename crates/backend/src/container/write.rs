@@ -5,11 +5,12 @@ use super::json::canonical;
 use crate::encode::Bf21;
 use crate::encode::addr::Addr8;
 use crate::encode::program::{EncodeOptions, Image, encode_streams};
-use crate::link::sync::{is_remote_copy, queue_name};
+use crate::link::sync::queue_name;
 use crate::link::{InstRef, LinkedProgram};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::linked::is_remote_copy;
 use tandem_bir::{BirEnum, Dtype, InstId, Opcode, Operand, Port};
 
 /// What goes into a container.

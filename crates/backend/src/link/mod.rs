@@ -11,9 +11,11 @@ pub mod expand;
 pub mod resolve;
 pub mod split;
 pub mod sync;
-mod types;
 
-pub use types::*;
+pub use tandem_bir::linked::{
+    Barrier, InstRef, LinkedCore, LinkedProgram, SEM_BARRIER, SEM_ENGINE, SEM_QUEUE, Stream, SwapPair, Token,
+    USABLE_REGISTERS, Var, VarClass,
+};
 
 use crate::encode::desc::Geometry;
 use crate::encode::phys;

@@ -14,10 +14,10 @@
 //! * a stream that ends waits for its own transfers first.
 
 use super::expand::{ENGINES, engine_index};
-use super::types::{SEM_ENGINE, SEM_QUEUE};
 use rustc_hash::FxHashMap;
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::{SemUpdate, SemWait, SyncInfo};
+use tandem_bir::linked::{SEM_ENGINE, SEM_QUEUE, is_remote_copy};
 use tandem_bir::{Attr, BlockId, EngineKind, Inst, InstId, Module, Opcode, Operand, Origin};
 
 /// Engines, then local queue and remote queue of each engine.
@@ -32,11 +32,6 @@ fn semaphore(source: usize) -> u32 {
 /// Name of a transfer's queue.
 pub fn queue_name(engine: EngineKind, remote: bool) -> String {
     if remote { format!("qRemote{engine}") } else { format!("q{engine}") }
-}
-
-/// The transfer touches another core's memory.
-pub fn is_remote_copy(m: &Module, i: &Inst) -> bool {
-    i.ins.iter().chain(&i.outs).filter_map(Operand::as_ap).any(|a| m.memlocs[a.loc].is_remote())
 }
 
 /// Source of an instruction's completion.

@@ -26,12 +26,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use tandem_backend::link::{LinkedProgram, Stream};
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::SyncInfo;
 use tandem_bir::inst::table::TABLE;
+use tandem_bir::linked::{LinkedProgram, Stream, is_remote_copy};
 use tandem_bir::{Attr, BranchCompareOp, CoreId, Inst, InstId, Module, Opcode, Operand};
 
 /// Semaphores of a core.
@@ -133,7 +133,7 @@ pub fn run(linked: &LinkedProgram, inputs: &[Tensor], opts: RunOptions) -> Resul
                     Err((code, text)) => errs.push(Diagnostic::new(code, text).inst(program, m, i)),
                 }
                 if inst.opcode.is_dma() {
-                    remote.insert(i, tandem_backend::link::sync::is_remote_copy(m, inst));
+                    remote.insert(i, is_remote_copy(m, inst));
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! What linking makes: [`LinkedProgram`].
+//! A program of level `linked` ([`LinkedProgram`]): what linking makes, the container stores and the simulator runs.
+//!
+//! Source: the specification, file 08 §2.3 and §9 (our choice).
 
-use crate::decode::patch::Patch;
-use tandem_bir::{ArchLevel, CompactString, CoreId, EngineKind, InstId, MemLocId, Program};
+use crate::{ArchLevel, CompactString, CoreId, EngineKind, Inst, InstId, MemLocId, Module, Operand, Program};
 
 /// Registers a program may use per engine (the machine has 64, two are its own).
 pub const USABLE_REGISTERS: usize = 62;
@@ -34,7 +35,7 @@ impl LinkedProgram {
         self.program.arch()
     }
     /// The instruction a reference names.
-    pub fn inst(&self, r: InstRef) -> Option<&tandem_bir::Inst> {
+    pub fn inst(&self, r: InstRef) -> Option<&Inst> {
         self.program.modules.get(r.core.index())?.insts.get(r.inst)
     }
     /// Instructions in all streams.
@@ -61,8 +62,6 @@ pub struct LinkedCore {
     pub vars: Vec<Var>,
     /// Register number by register index.
     pub reg_numbers: Vec<u8>,
-    /// What records of a decoded program could not say, by instruction index; empty for a program made by linking.
-    pub patches: Vec<(InstId, Patch)>,
 }
 
 /// The instructions of one engine in order. Its last instruction is Exit.
@@ -165,4 +164,9 @@ pub struct SwapPair {
     pub a: InstRef,
     /// Core 1's instruction.
     pub b: InstRef,
+}
+
+/// The transfer touches another core's memory; it goes by the remote queue of its engine.
+pub fn is_remote_copy(m: &Module, i: &Inst) -> bool {
+    i.ins.iter().chain(&i.outs).filter_map(Operand::as_ap).any(|a| m.memlocs[a.loc].is_remote())
 }
