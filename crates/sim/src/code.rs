@@ -538,8 +538,8 @@ mod tests {
         for op in Opcode::ALL {
             let listed = matches!(coverage(*op), Coverage::Refused | Coverage::Abstract);
             let refused = action_of(*op, &NumericProfile::hw()).is_err();
-            // These two are refused where they compute.
-            let late = matches!(op, Opcode::MatmultSparse | Opcode::Rand);
+            // Refused where it computes.
+            let late = matches!(op, Opcode::MatmultSparse);
             assert_eq!(listed, refused || late, "{op}");
         }
     }

@@ -167,7 +167,6 @@ pub const fn coverage(op: Opcode) -> Coverage {
         | Opcode::ReadVarAddr
         | Opcode::CustomOp
         | Opcode::BirKernel
-        | Opcode::Rand
         | Opcode::InlineAsmBytes
         | Opcode::TongaReduceMacroSymbolic
         | Opcode::NkiKernel
@@ -257,6 +256,7 @@ pub const fn coverage(op: Opcode) -> Coverage {
         | Opcode::Gather
         | Opcode::MatmultMx
         | Opcode::QuantizeMx
+        | Opcode::Rand
         | Opcode::Rand2
         | Opcode::RandSetState
         | Opcode::RandGetState
@@ -278,7 +278,7 @@ pub fn coverage_page() -> String {
          the scheduler. *no effect*: changes no value. *refused*: stops the run with a code of class \"unsupported\" (exit 3)\n\
          that names the type. *abstract*: a base class that no program contains; refused too. A computed type may still\n\
          refuse an operation or mode, by the same rule.\n\n\
-         | IT | Name | Simulator |\n|---|---|---|\n",
+         | IT | Name | Simulator | Why refused |\n|---|---|---|---|\n",
     );
     for op in Opcode::ALL {
         let what = match coverage(*op) {
@@ -288,9 +288,29 @@ pub fn coverage_page() -> String {
             Coverage::Refused => "refused",
             Coverage::Abstract => "abstract",
         };
-        let _ = writeln!(out, "| {} | {op} | {what} |", *op as u16);
+        let _ = writeln!(out, "| {} | {op} | {what} | {} |", *op as u16, why_refused(*op));
     }
     out
+}
+
+/// Why an instruction type is refused, for people; empty for one that is not.
+const fn why_refused(op: Opcode) -> &'static str {
+    match op {
+        Opcode::MatmultSparse => "the form of the compressed weights is not published",
+        Opcode::ReadVarAddr => "no source gives its operands, and addresses of tensors are not part of a program's meaning",
+        Opcode::CollectiveSend | Opcode::CollectiveRecv => "halves of a transfer between devices",
+        Opcode::CustomOp | Opcode::BirKernel => "an opaque kernel: an external program",
+        Opcode::NkiKernel | Opcode::NkiKlirKernel => "a kernel kept in another file or function, to be inlined before",
+        Opcode::InlineAsmBytes => "opaque bytes",
+        Opcode::DmaTrigger
+        | Opcode::DmaBlock
+        | Opcode::DmaDescriptorCopy
+        | Opcode::DmaDescriptorCce
+        | Opcode::DmaDescriptorTranspose
+        | Opcode::DmaDescriptorReplicate => "lowered form of explicit DMA blocks; the keys of their queues are not published",
+        Opcode::TongaReduceMacroSymbolic => "a macro of another compiler, without published meaning",
+        _ => "",
+    }
 }
 
 /// The reference skips these without a word (the specification, file 09 §7, class B).
@@ -391,6 +411,7 @@ fn run(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
         Opcode::MatchReplace => search::match_replace(cx, d, inst, false),
         Opcode::MaxIndexAndMatchReplace => search::match_replace(cx, d, inst, true),
         Opcode::NonzeroWithCount => search::nonzero_with_count(cx, d),
+        Opcode::Rand => rng::rand(cx, d, inst),
         Opcode::Rand2 => rng::rand2(cx, d),
         Opcode::Rng => rng::rng_bits(cx, d),
         Opcode::RandSetState => rng::set_state(cx, d),
@@ -401,7 +422,6 @@ fn run(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
         }
         Opcode::MatmultSparse
         | Opcode::ReadVarAddr
-        | Opcode::Rand
         | Opcode::InlineAsmBytes
         | Opcode::TongaReduceMacroSymbolic
         | Opcode::Generic

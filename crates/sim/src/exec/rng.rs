@@ -6,9 +6,11 @@
 use super::tile::{self, input, misfit, output, per_part, refuse_packed, unsupported};
 use super::{Decoded, ExecCx};
 use crate::num::convert;
-use crate::num::rng::{Mt19937_64, Xorwow, unit};
+use crate::num::rng::{Mt19937_64, Stream, Xorwow, unit};
 use crate::state::Fault;
-use tandem_bir::EngineKind;
+use tandem_bir::{
+    Attr, EngineKind, Inst, RandomAlgorithmKind as Kind, RandomDistributionKind as Distribution,
+};
 
 /// Generators per partition of an engine.
 fn lanes_of(engine: EngineKind) -> usize {
@@ -71,6 +73,54 @@ pub(crate) fn rng_bits(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
     tile::scatter(cx.mem, dst, &bytes);
     Ok(())
 }
+
+/// Rand (IT 60): one value per element from a generator of the instruction's own kind, in row order.
+///
+/// Generators are those of file 09 §6.13 (confirmed); how they are seeded, that each partition has its own stream keyed by
+/// core, engine and partition, and that an LFSR makes `rand_num_steps` (32 unless given) steps per value are our choice.
+/// `Raw` stores the low bits of the value, `Uniform` is `[0, 1)`. Nothing says how `params` describes another
+/// distribution, so those are refused.
+pub(crate) fn rand(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> {
+    let dst = output(d, 0)?;
+    refuse_packed(d, dst)?;
+    let kind = inst.get_enum::<Kind>(Attr::RandomAlgorithm).unwrap_or(Kind::Lfsr);
+    let dist = inst.get_enum::<Distribution>(Attr::Distribution).unwrap_or(Distribution::Raw);
+    if matches!(dist, Distribution::Normal | Distribution::Binomial) {
+        return Err(unsupported(d, format!("distribution {dist}")));
+    }
+    if inst.attrs.get(Attr::Params).is_some() {
+        return Err(unsupported(d, "parameters of a distribution"));
+    }
+    let steps = inst.get_int(Attr::RandNumSteps).unwrap_or(32);
+    let Ok(steps) = u32::try_from(steps).map(|n| n.clamp(1, MAX_STEPS)) else {
+        return Err(misfit(format!("{}: {steps} steps", d.opcode)));
+    };
+    let (parts, cols) = (dst.partitions(), dst.elems_per_partition());
+    let core = cx.core.core.0;
+    let lane = super::accumulate::first_lane(cx, dst);
+    let mut words = Vec::with_capacity(parts * cols);
+    for p in lane..lane + parts {
+        let key = (d.engine, p, kind as u8);
+        let stream = cx.core.engines.rng.streams.entry(key).or_insert_with(|| {
+            let mut seed = u64::from(core) << 32 | (d.engine as u64) << 16 | p as u64;
+            Stream::new(kind, splitmix(&mut seed))
+        });
+        words.extend((0..cols).map(|_| stream.next_u32(steps)));
+    }
+    if dist == Distribution::Uniform {
+        let mut out: Vec<f32> = words.into_iter().map(unit).collect();
+        let rules = cx.rules();
+        tile::store_arith(cx.mem, dst, &mut out, rules);
+    } else {
+        let size = dst.elem_size();
+        let bytes: Vec<u8> = words.iter().flat_map(|w| u64::from(*w).to_le_bytes().into_iter().take(size)).collect();
+        tile::scatter(cx.mem, dst, &bytes);
+    }
+    Ok(())
+}
+
+/// Most steps of an LFSR per value (our choice); more give nothing a file could want.
+const MAX_STEPS: u32 = 1 << 10;
 
 fn splitmix(s: &mut u64) -> u64 {
     *s = s.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,7 +1,7 @@
 //! What instructions keep between each other on one core: accumulators, open PSUM groups, random state.
 
 use crate::memory::{BufId, View};
-use crate::num::rng::{Mt19937_64, Xorwow};
+use crate::num::rng::{Mt19937_64, Stream, Xorwow};
 use std::collections::BTreeMap;
 use tandem_bir::EngineKind;
 
@@ -169,6 +169,8 @@ pub struct RngState {
     pub xorwow: BTreeMap<(EngineKind, usize), Vec<Xorwow>>,
     /// Streams of IT 100.
     pub keyed: BTreeMap<(EngineKind, usize), Xorwow>,
+    /// Streams of IT 60 by engine, partition and kind of generator.
+    pub streams: BTreeMap<(EngineKind, usize, u8), Stream>,
 }
 
 /// State that instructions keep between each other on one core.

@@ -2,6 +2,8 @@
 //!
 //! Source: the specification, file 09 §6.13: MT19937-64 (textbook constants), XORWOW, LFSR, PCG32, Philox4x32-10.
 
+use tandem_bir::RandomAlgorithmKind;
+
 /// Mersenne Twister with 64-bit words; the host generator behind Memset(Random) off the Pool engine.
 #[derive(Clone, Debug)]
 pub struct Mt19937_64 {
@@ -115,6 +117,48 @@ pub fn philox4x32_10(mut ctr: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     ctr
 }
 
+/// A generator of IT 60 and its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The register.
+    Lfsr(u32),
+    /// The state.
+    Pcg32(u64),
+    /// Key, number of the next block of four words, words of the block already given.
+    Philox([u32; 2], u64, u8),
+}
+
+impl Stream {
+    /// The stream that a seed starts; an LFSR never starts at zero, where it would stay.
+    pub fn new(kind: RandomAlgorithmKind, seed: u64) -> Stream {
+        match kind {
+            RandomAlgorithmKind::Lfsr => Stream::Lfsr((seed as u32).max(1)),
+            RandomAlgorithmKind::Pcg32 => Stream::Pcg32(seed),
+            RandomAlgorithmKind::Philox1 => Stream::Philox([seed as u32, (seed >> 32) as u32], 0, 0),
+        }
+    }
+    /// Next 32 bits; `steps` is what an LFSR advances by.
+    pub fn next_u32(&mut self, steps: u32) -> u32 {
+        match self {
+            Stream::Lfsr(s) => {
+                (0..steps).for_each(|_| *s = lfsr_step(*s));
+                *s
+            }
+            Stream::Pcg32(s) => {
+                let (word, next) = pcg32(*s);
+                *s = next;
+                word
+            }
+            Stream::Philox(key, block, given) => {
+                let words = philox4x32_10([*block as u32, (*block >> 32) as u32, 0, 0], *key);
+                let word = words[usize::from(*given)];
+                (*given, *block) = if *given == 3 { (0, block.wrapping_add(1)) } else { (*given + 1, *block) };
+                word
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +186,45 @@ mod tests {
         assert_eq!(x.words, [0, 0, 0, 0, 1, 0]);
         // By hand: t = 0, w4 = 1 ^ 1<<4 = 17, counter 362437.
         assert_eq!(x.next_u32(), 362_437 + 17);
+    }
+
+    #[test]
+    fn lfsr_passes_through_all_states_but_zero() {
+        // The polynomial is primitive, so the order of the step divides 2^32 - 1 = 3·5·17·257·65537 and no proper divisor.
+        // The step is linear: its matrix over GF(2) is raised to each power.
+        let apply = |m: &[u32; 32], v: u32| (0..32).filter(|i| v >> i & 1 == 1).fold(0, |a, i| a ^ m[i]);
+        let power = |mut n: u32| {
+            let mut out: [u32; 32] = std::array::from_fn(|i| 1 << i);
+            let mut base: [u32; 32] = std::array::from_fn(|i| lfsr_step(1 << i));
+            while n > 0 {
+                if n & 1 == 1 {
+                    out = std::array::from_fn(|i| apply(&base, out[i]));
+                }
+                base = std::array::from_fn(|i| apply(&base, base[i]));
+                n >>= 1;
+            }
+            out
+        };
+        let unit: [u32; 32] = std::array::from_fn(|i| 1 << i);
+        assert_eq!(power(u32::MAX), unit);
+        for p in [3, 5, 17, 257, 65537] {
+            assert_ne!(power(u32::MAX / p), unit, "{p}");
+        }
+    }
+
+    #[test]
+    fn pcg32_gives_the_draws_of_its_definition() {
+        // The first draws for state 42 by the recurrence in arbitrary-precision Python.
+        let mut g = Stream::new(RandomAlgorithmKind::Pcg32, 42);
+        let got: Vec<u32> = (0..4).map(|_| g.next_u32(0)).collect();
+        assert_eq!(got, [0x0000_0000, 0x7583_0bbd, 0x0e6d_fdb2, 0xce19_afdf]);
+    }
+
+    #[test]
+    fn philox_streams_count_blocks() {
+        let mut g = Stream::new(RandomAlgorithmKind::Philox1, 7 << 32 | 5);
+        let got: Vec<u32> = (0..8).map(|_| g.next_u32(0)).collect();
+        let want = [philox4x32_10([0, 0, 0, 0], [5, 7]), philox4x32_10([1, 0, 0, 0], [5, 7])].concat();
+        assert_eq!(got, want);
     }
 }
