@@ -297,17 +297,23 @@ pub fn coverage_page() -> String {
 const fn why_refused(op: Opcode) -> &'static str {
     match op {
         Opcode::MatmultSparse => "the form of the compressed weights is not published",
-        Opcode::ReadVarAddr => "no source gives its operands, and addresses of tensors are not part of a program's meaning",
+        Opcode::ReadVarAddr => {
+            "no source gives its operands, and addresses of tensors are not part of a program's meaning"
+        }
         Opcode::CollectiveSend | Opcode::CollectiveRecv => "halves of a transfer between devices",
         Opcode::CustomOp | Opcode::BirKernel => "an opaque kernel: an external program",
-        Opcode::NkiKernel | Opcode::NkiKlirKernel => "a kernel kept in another file or function, to be inlined before",
+        Opcode::NkiKernel | Opcode::NkiKlirKernel => {
+            "a kernel kept in another file or function, to be inlined before"
+        }
         Opcode::InlineAsmBytes => "opaque bytes",
         Opcode::DmaTrigger
         | Opcode::DmaBlock
         | Opcode::DmaDescriptorCopy
         | Opcode::DmaDescriptorCce
         | Opcode::DmaDescriptorTranspose
-        | Opcode::DmaDescriptorReplicate => "lowered form of explicit DMA blocks; the keys of their queues are not published",
+        | Opcode::DmaDescriptorReplicate => {
+            "lowered form of explicit DMA blocks; the keys of their queues are not published"
+        }
         Opcode::TongaReduceMacroSymbolic => "a macro of another compiler, without published meaning",
         _ => "",
     }

@@ -113,7 +113,8 @@ pub(crate) fn rand(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), 
         tile::store_arith(cx.mem, dst, &mut out, rules);
     } else {
         let size = dst.elem_size();
-        let bytes: Vec<u8> = words.iter().flat_map(|w| u64::from(*w).to_le_bytes().into_iter().take(size)).collect();
+        let bytes: Vec<u8> =
+            words.iter().flat_map(|w| u64::from(*w).to_le_bytes().into_iter().take(size)).collect();
         tile::scatter(cx.mem, dst, &bytes);
     }
     Ok(())

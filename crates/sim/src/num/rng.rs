@@ -152,7 +152,8 @@ impl Stream {
             Stream::Philox(key, block, given) => {
                 let words = philox4x32_10([*block as u32, (*block >> 32) as u32, 0, 0], *key);
                 let word = words[usize::from(*given)];
-                (*given, *block) = if *given == 3 { (0, block.wrapping_add(1)) } else { (*given + 1, *block) };
+                (*given, *block) =
+                    if *given == 3 { (0, block.wrapping_add(1)) } else { (*given + 1, *block) };
                 word
             }
         }
