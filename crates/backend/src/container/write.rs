@@ -4,6 +4,7 @@ use super::format::{FLAG_CONST, FLAG_DEBUG, FLAG_OWN, GLOBAL, Kind, Section, ass
 use super::json::canonical;
 use crate::encode::Bf21;
 use crate::encode::addr::Addr8;
+use crate::encode::dma::notified;
 use crate::encode::program::{EncodeOptions, Image, encode_streams};
 use crate::link::sync::queue_name;
 use crate::link::{InstRef, LinkedProgram};
@@ -87,7 +88,10 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
                     let q = queue_name(s.engine, is_remote_copy(m, inst));
                     let addr =
                         |off: u8| Addr8::from_wire(b.get(off, 8)).map_or([0, 0], |a| [a.var, a.offset]);
-                    dma.push(json!([start, q, addr(0x10), addr(0x28)]));
+                    dma.push(match notified(inst) {
+                        None => json!([start, q, addr(0x10), addr(0x28)]),
+                        Some(core) => json!([start, q, addr(0x10), addr(0x28), core]),
+                    });
                     if !queues.contains(&q) {
                         queues.push(q);
                     }

@@ -64,13 +64,16 @@ pub struct DraftOperand {
     pub made: Option<Operand>,
 }
 
+/// Most inputs of an instruction of row forms.
+pub const MAX_INS: usize = 6;
+
 /// An instruction being decoded.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// Opcode, attributes, sync info.
     pub inst: Inst,
     /// Inputs.
-    pub ins: [DraftOperand; 4],
+    pub ins: [DraftOperand; MAX_INS],
     /// Outputs.
     pub out: [DraftOperand; 2],
     /// Number of outputs of the group.
@@ -121,7 +124,7 @@ impl Draft {
     /// The operand of a slot.
     pub fn slot(&mut self, s: Slot) -> &mut DraftOperand {
         match s {
-            Slot::In(i) => &mut self.ins[(i as usize).min(3)],
+            Slot::In(i) => &mut self.ins[(i as usize).min(MAX_INS - 1)],
             Slot::Out(i) => &mut self.out[(i as usize).min(1)],
         }
     }
@@ -324,7 +327,7 @@ fn loads(d: &Draft, a: Attr) -> bool {
 /// Number of inputs the draft has by its own rules.
 pub fn natural_ins(d: &Draft) -> usize {
     let mut n = 0;
-    while n < 4 && present(d, n) {
+    while n < MAX_INS && present(d, n) {
         n += 1;
     }
     n

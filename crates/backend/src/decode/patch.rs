@@ -1,7 +1,7 @@
 //! What the records cannot say, per instruction: dtypes that share a code, partition counts without a byte, attributes
 //! without a field. The encoder finds it by decoding what it wrote; the container keeps it in its record table.
 
-use super::draft::{DecodeCtx, Draft, OpKind, assemble, natural_ins};
+use super::draft::{DecodeCtx, Draft, MAX_INS, OpKind, assemble, natural_ins};
 use crate::encode::bundle::{WireError, WireResult};
 use crate::encode::forms::Slot;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,8 @@ pub struct Patch {
     pub psum: Vec<Slot>,
     /// Number of inputs.
     pub ins: Option<usize>,
+    /// Core whose semaphore the completion bytes of a transfer update, when it is not the own one.
+    pub target: Option<u32>,
     /// Attributes; `None` removes one.
     pub attrs: Vec<(Attr, Option<AttrValue>)>,
 }
@@ -101,7 +103,7 @@ impl Patch {
         for s in &self.psum {
             d.slot(*s).psum = true;
         }
-        let ins = self.ins.unwrap_or_else(|| natural_ins(&d)).min(4);
+        let ins = self.ins.unwrap_or_else(|| natural_ins(&d)).min(MAX_INS);
         apply_attrs(&mut d.inst, self);
         assemble(d, ins, ctx)
     }
@@ -123,6 +125,9 @@ impl Patch {
         }
         if let Some(n) = self.ins {
             o.insert("ins".into(), json!(n));
+        }
+        if let Some(t) = self.target {
+            o.insert("target".into(), json!(t));
         }
         if !self.attrs.is_empty() {
             let m: Map<String, Value> = self
@@ -158,7 +163,8 @@ impl Patch {
                         p.psum.push(slot_of(s.as_u64()?)?);
                     }
                 }
-                "ins" => p.ins = Some(usize::try_from(v.as_u64()?).ok().filter(|n| *n <= 4)?),
+                "ins" => p.ins = Some(usize::try_from(v.as_u64()?).ok().filter(|n| *n <= MAX_INS)?),
+                "target" => p.target = Some(u32::try_from(v.as_u64()?).ok().filter(|t| *t < 256)?),
                 "attrs" => {
                     for (k, v) in v.as_object()? {
                         let a = Attr::from_key(k)?;
@@ -207,7 +213,7 @@ fn slot_code(s: Slot) -> u64 {
 
 fn slot_of(v: u64) -> Option<Slot> {
     match v {
-        0..=3 => Some(Slot::In(v as u8)),
+        0..=5 => Some(Slot::In(v as u8)),
         16..=17 => Some(Slot::Out(v as u8 - 16)),
         _ => None,
     }
@@ -240,8 +246,23 @@ pub fn attr_json(v: &AttrValue) -> Value {
         AttrValue::Groups(l) => json!(["m", l.iter().map(|r| r.to_vec()).collect::<Vec<_>>()]),
         AttrValue::Pairs(l) => json!(["p", l.iter().map(|p| (p.step, p.num)).collect::<Vec<_>>()]),
         AttrValue::Strs(l) => json!(["t", l.iter().map(|s| s.as_str()).collect::<Vec<_>>()]),
+        AttrValue::Json(j) if whole_numbers(j) => json!(["j", j]),
         AttrValue::Expr(_) | AttrValue::Exprs(_) | AttrValue::Json(_) => Value::Null,
     }
+}
+
+/// Tables hold integers only, nested no deeper than a reader likes.
+fn whole_numbers(v: &Value) -> bool {
+    fn walk(v: &Value, depth: u32) -> bool {
+        depth < 16
+            && match v {
+                Value::Number(n) => n.is_i64() || n.is_u64(),
+                Value::Array(a) => a.iter().all(|v| walk(v, depth + 1)),
+                Value::Object(o) => o.values().all(|v| walk(v, depth + 1)),
+                Value::Null | Value::Bool(_) | Value::String(_) => true,
+            }
+    }
+    walk(v, 0)
 }
 
 /// Reads what [`attr_json`] wrote.
@@ -273,6 +294,7 @@ pub fn attr_value(v: &Value) -> Option<AttrValue> {
                 .collect::<Option<Vec<_>>>()?
                 .into(),
         ),
+        "j" => AttrValue::Json(v.clone().into()),
         "t" => AttrValue::Strs(
             v.as_array()?.iter().map(|s| Some(s.as_str()?.into())).collect::<Option<Vec<_>>>()?.into(),
         ),

@@ -305,6 +305,11 @@ pub fn is_plain(inst: &Inst) -> bool {
         && inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap).all(AccessPattern::is_static)
 }
 
+/// The core whose semaphore a transfer updates, when it is another one.
+pub fn notified(inst: &Inst) -> Option<u32> {
+    sync_of(inst).and_then(|s| s.on_update.iter().find_map(|u| u.target_core))
+}
+
 /// Encodes a transfer in physical form.
 ///
 /// # Errors
@@ -325,7 +330,14 @@ pub fn encode(inst: &Inst, original: &Inst, ctx: &DmaCtx<'_>) -> WireResult<Reco
     }
     if let Some(s) = sync_of(inst) {
         events::put_wait(&mut b, &s.on_wait)?;
-        match s.on_update.as_slice() {
+        let (local, remote): (Vec<_>, Vec<_>) =
+            s.on_update.iter().cloned().partition(|u| u.target_core.is_none());
+        let completion = if remote.is_empty() { &local } else { &remote };
+        if !remote.is_empty() {
+            // the completion bytes take the peer's semaphore, the events region the own one
+            events::put_update(&mut b, &local)?;
+        }
+        match completion.as_slice() {
             [] => {}
             [u] => {
                 let sem = u8::try_from(u.sem);
@@ -620,15 +632,18 @@ pub fn decode(records: &[Bundle], ctx: &DmaCtx<'_>, patch: &Patch) -> WireResult
     let arch = ctx.geo.arch;
     let mut inst = Inst::new("", Opcode::DmaCopy);
     let mut s = events::get(b)?;
-    if !s.on_update.is_empty() {
+    if !s.on_update.is_empty() && patch.target.is_none() {
         return Err(bad("a transfer updates through its completion bytes"));
     }
     if b.byte(0x0E) != 0 {
         s.on_update.push(SemUpdate {
             sem: u32::from(b.byte(0x0D)),
             value: i64::from(b.byte(0x0E)),
+            target_core: patch.target,
             ..SemUpdate::default()
         });
+    } else if patch.target.is_some() {
+        return Err(bad("a transfer of the record table notifies nobody"));
     } else if b.byte(0x0D) != 0 {
         return Err(bad("a completion semaphore with increment 0"));
     }

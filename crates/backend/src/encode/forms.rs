@@ -108,6 +108,12 @@ pub enum Special {
     PerIndex,
     /// Byte +0x2E of PE records, 0x10 on NC-v2.
     PeMark,
+    /// One-dimensional pattern of block-scaled data (first slot) with its scales (second slot).
+    MxPattern(Slot, Slot),
+    /// Row group of a block-scaled PE record; the column group is always whole.
+    MxGroups,
+    /// Name of a queue, at most 31 bytes.
+    QueueName,
 }
 
 /// A named piece of a record.

@@ -87,6 +87,7 @@ pub fn encode_inst(
             let patch = Patch::between(&p, &draft, env.geo.psum);
             let (back, to) = patch.finish(draft, &dctx)?;
             same(&p, &back)?;
+            same_sync(&p, &back)?;
             if to != displacement {
                 return Err(WireError::new(codes::E0011, "the branch displacement changed"));
             }
@@ -104,8 +105,9 @@ pub fn encode_inst(
             for b in &records {
                 validate::validate_common(b, env.geo.spec)?;
             }
-            let first = dma::decode(&records, &dma, &Patch::default())?;
-            let patch = dma_patch(&p, &first);
+            let target = dma::notified(&p);
+            let first = dma::decode(&records, &dma, &Patch { target, ..Patch::default() })?;
+            let patch = Patch { target, ..dma_patch(&p, &first) };
             let mut back = dma::decode(&records, &dma, &patch)?;
             crate::decode::patch::apply_attrs(&mut back, &patch);
             back.attrs.remove(tandem_bir::Attr::DmaQos);
@@ -113,7 +115,9 @@ pub fn encode_inst(
                 return Err(WireError::new(codes::E0011, format!("{:?} became {:?}", p.attrs, back.attrs)));
             }
             dma::same_walk(&p, &back, &dma)?;
-            Ok(Encoded { records, patch: checked(patch)?, authentic: dma::is_plain(&p) })
+            same_sync(&p, &back)?;
+            let authentic = dma::is_plain(&p) && target.is_none();
+            Ok(Encoded { records, patch: checked(patch)?, authentic })
         }
         Plan::Collective => {
             let dma = DmaCtx { geo: env.geo, places: around.places };
@@ -130,8 +134,19 @@ pub fn encode_inst(
             let mut back = collective::decode(&records, &dma, &patch)?;
             crate::decode::patch::apply_attrs(&mut back, &patch);
             same(&p, &back)?;
+            same_sync(&p, &back)?;
             Ok(Encoded { records, patch: checked(patch)?, authentic: false })
         }
+    }
+}
+
+/// The waits and updates read back.
+fn same_sync(expected: &Inst, got: &Inst) -> WireResult<()> {
+    let (e, g) = (codec::sync_of(expected), codec::sync_of(got));
+    if e == g {
+        Ok(())
+    } else {
+        Err(WireError::new(codes::E0011, format!("waits and updates {e:?} became {g:?}")))
     }
 }
 

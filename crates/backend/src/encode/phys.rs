@@ -150,8 +150,15 @@ impl CoreEnv<'_> {
         out.engine = inst.engine;
         out.attrs = inst.attrs.clone();
         let ignored: &[Attr] = match inst.opcode {
-            Opcode::DmaCopy | Opcode::Load | Opcode::Save | Opcode::GenericIndirectSave => DMA_HINTS,
-            Opcode::Matmult => MATMUL_HINTS,
+            Opcode::DmaCopy
+            | Opcode::Load
+            | Opcode::Save
+            | Opcode::GenericIndirectLoad
+            | Opcode::IndirectLoad
+            | Opcode::GenericIndirectSave
+            | Opcode::IndirectSave
+            | Opcode::IndirectSaveAccumulate => DMA_HINTS,
+            Opcode::Matmult | Opcode::MatmultMx => MATMUL_HINTS,
             Opcode::CollectiveCompute => &[Attr::Queue, Attr::DmaQos],
             _ => &[],
         };
@@ -273,7 +280,16 @@ impl CoreEnv<'_> {
 
 /// Attributes of transfers that change no value and have no field.
 const DMA_HINTS: &[Attr] =
-    &[Attr::Queue, Attr::DgeTypeKey, Attr::Duplicate, Attr::UseGpsimdDma, Attr::ReplicaGroups, Attr::DmaQos];
+    &[
+        Attr::Queue,
+        Attr::DgeTypeKey,
+        Attr::Duplicate,
+        Attr::UseGpsimdDma,
+        Attr::ReplicaGroups,
+        Attr::DmaQos,
+        // linking made it an update of a semaphore
+        Attr::RemoteNotification,
+    ];
 /// Hints of matmuls that must not change values.
 const MATMUL_HINTS: &[Attr] = &[Attr::IsFmapOnezero, Attr::IsWeightOnezero];
 
@@ -287,30 +303,40 @@ pub fn canonicalise(inst: &mut Inst, group: &Group, geo: &Geometry) {
                 Kind::Special(Special::IndexAddress) => (Slot::In(1), Some((1, super::desc::Walk::Free))),
                 Kind::Special(Special::GatherSource) => (Slot::In(0), Some((1, super::desc::Walk::Free))),
                 Kind::Special(Special::ScalarAddress(s)) => (s, None),
+                Kind::Special(Special::MxPattern(d, s)) => {
+                    for slot in [d, s] {
+                        canonical_slot(inst, slot, Some((1, super::desc::Walk::Free)), geo);
+                    }
+                    continue;
+                }
                 Kind::Special(Special::ActScale) => (Slot::In(2), None),
                 _ => continue,
             };
-            let op = match slot {
-                Slot::In(i) => inst.ins.get_mut(i as usize),
-                Slot::Out(i) => inst.outs.get_mut(i as usize),
-            };
-            if let Some(Operand::Ap(a)) = op
-                && geo.mem(a.loc).is_some()
-                && let Some(p0) = a.pairs.first().copied()
-            {
-                let mut pairs: tandem_bir::ApPairs = SmallVec::new();
-                pairs.push(p0);
-                if let Some((rank, walk)) = free {
-                    pairs.extend(canonical_free(&a.pairs, rank as usize, walk));
-                } else if a.elems_per_partition() != 1 {
-                    continue;
-                }
-                if pairs.len() == 1 {
-                    pairs.push(ApPair::new(1, 1));
-                }
-                a.pairs = pairs;
-            }
+            canonical_slot(inst, slot, free, geo);
         }
+    }
+}
+
+fn canonical_slot(inst: &mut Inst, slot: Slot, free: Option<(u8, super::desc::Walk)>, geo: &Geometry) {
+    let op = match slot {
+        Slot::In(i) => inst.ins.get_mut(i as usize),
+        Slot::Out(i) => inst.outs.get_mut(i as usize),
+    };
+    if let Some(Operand::Ap(a)) = op
+        && geo.mem(a.loc).is_some()
+        && let Some(p0) = a.pairs.first().copied()
+    {
+        let mut pairs: tandem_bir::ApPairs = SmallVec::new();
+        pairs.push(p0);
+        if let Some((rank, walk)) = free {
+            pairs.extend(canonical_free(&a.pairs, rank as usize, walk));
+        } else if a.elems_per_partition() != 1 {
+            return;
+        }
+        if pairs.len() == 1 {
+            pairs.push(ApPair::new(1, 1));
+        }
+        a.pairs = pairs;
     }
 }
 

@@ -91,6 +91,9 @@ const fn implying(
 const I0: Slot = In(0);
 const I1: Slot = In(1);
 const I2: Slot = In(2);
+const I3: Slot = In(3);
+const I4: Slot = In(4);
+const I5: Slot = In(5);
 const O0: Slot = Out(0);
 const O1: Slot = Out(1);
 
@@ -195,6 +198,42 @@ pub static SELECT_REDUCE: Form = form(
     ],
 );
 
+/// 0xF0 before 0xEA: the other side as a tile.
+pub static ON_FALSE_TILE: Form = ours(
+    0xF0,
+    &[tensor(0x0C, 4, "on-false", I2), dtype(0x20, "on-false dtype", I2), konst(0x23, 1, "sub-opcode", 2)],
+);
+/// 0xEA whose other side is the tile of the record before.
+pub static SELECT_TILES: Form = ours(
+    0xEA,
+    &[
+        tensor(0x0C, 2, "predicate", I0),
+        tensor(0x18, 2, "on-true", I1),
+        konst(0x24, 1, "op0", 0),
+        alu(0x25, "reduce op", Attr::ReduceOp),
+        flag(0x26, 0, "reverse", Attr::ReversePred),
+        konst(0x27, 1, "on-false source: the record before", 1),
+        low(0x28, "predicate dtype", I0),
+        high(0x28, "on-true dtype", I1),
+        dtype(0x29, "out_dtype", O0),
+        channels(0x2A, I0),
+        member(0x2C, "accumulator_cmd", Attr::AccumulatorCmd, ACCUM),
+        tensor(0x30, 2, "dst", O0),
+    ],
+);
+/// 0xF0: max(x, 0) of a front end.
+pub static RELU: Form = ours(
+    0xF0,
+    &[
+        tensor(0x0C, 4, "src", I0),
+        dtype(0x20, "in_dtype", I0),
+        dtype(0x21, "out_dtype", O0),
+        channels(0x22, I0),
+        konst(0x23, 1, "sub-opcode", 1),
+        tensor(0x2C, 4, "dst", O0),
+    ],
+);
+
 // ---- §7.9 tensor-scalar ----
 const TS_FIELDS: &[Field] = &[
     member(0x0C, "accumulator_cmd", Attr::Acc, ACCUM),
@@ -262,6 +301,28 @@ pub static STT_ARITH: Form = form(0x9D, STT_FIELDS);
 pub static STT_BITVEC: Form = bitvec(form(0x9E, STT_FIELDS));
 /// 0xE5.
 pub static STT_SCAN: Form = form(0xE5, STT_FIELDS);
+
+/// 0x74.
+pub static TS_ADDRESS: Form = ours(
+    0x74,
+    &[
+        tensor(0x0C, 2, "src", I0),
+        value(0x18, "scalar 0", I1),
+        value(0x1C, "scalar 1", I2),
+        low(0x28, "scalar 0 dtype", I1),
+        high(0x28, "scalar 1 dtype", I2),
+        low(0x29, "in_dtype", I0),
+        high(0x29, "out_dtype", O0),
+        source(0x2A, "scalar 0 source", I1),
+        source(0x2B, "scalar 1 source", I2),
+        alu(0x2C, "op0", Attr::Op0),
+        alu(0x2D, "op1", Attr::Op1),
+        channels(0x2E, I0),
+        flag(0x2F, 0, "reverse", Attr::Reverse0),
+        flag(0x2F, 1, "reverse", Attr::Reverse1),
+        tensor(0x30, 2, "dst", O0),
+    ],
+);
 
 const fn read_accumulator(out: Slot) -> [Field; 5] {
     [
@@ -481,6 +542,62 @@ pub static BN_STATS: Form = form(0x61, BN_FIELDS);
 pub static BN_STATS_T: Form = form(0x82, BN_FIELDS);
 /// 0x62.
 pub static BN_AGGREGATE: Form = form(0x62, BN_FIELDS);
+/// 0x64 before 0x63: mean and factor of each partition.
+pub static BN_PARAM_GRAD: Form = ours(
+    0x64,
+    &[
+        source(0x0C, "mean source", I2),
+        source(0x0D, "factor source", I3),
+        dtype(0x10, "mean dtype", I2),
+        dtype(0x11, "factor dtype", I3),
+        value(0x18, "mean", I2),
+        value(0x1C, "factor", I3),
+    ],
+);
+/// 0x64 before 0x65: mean of each partition, coefficients in one tile.
+pub static BN_PARAM_BACK: Form = ours(
+    0x64,
+    &[
+        source(0x0C, "mean source", I2),
+        dtype(0x10, "mean dtype", I2),
+        dtype(0x11, "coefficient dtype", I3),
+        value(0x18, "mean", I2),
+        int(0x24, 4, "total elements", Attr::TotalElements),
+        tensor(0x2C, 4, "scale, A, B", I3),
+    ],
+);
+/// 0x8E before 0x65: mean, scale, A and B of each partition.
+pub static BN_PARAM_BACK2: Form = ours(
+    0x8E,
+    &[
+        source(0x0C, "mean source", I2),
+        source(0x0D, "scale source", I3),
+        source(0x0E, "A source", I4),
+        source(0x0F, "B source", I5),
+        dtype(0x10, "mean dtype", I2),
+        dtype(0x11, "scale dtype", I3),
+        dtype(0x12, "A dtype", I4),
+        dtype(0x13, "B dtype", I5),
+        value(0x18, "mean", I2),
+        value(0x1C, "scale", I3),
+        int(0x24, 4, "total elements", Attr::TotalElements),
+        value(0x28, "A", I4),
+        value(0x2C, "B", I5),
+    ],
+);
+const BN_GRAD_FIELDS: &[Field] = &[
+    low(0x0C, "x dtype", I0),
+    high(0x0C, "dy dtype", I1),
+    dtype(0x0D, "out_dtype", O0),
+    channels(0x0F, I0),
+    tensor(0x10, 3, "x", I0),
+    tensor(0x20, 3, "dy", I1),
+    tensor(0x30, 3, "dst", O0),
+];
+/// 0x63.
+pub static BN_GRAD: Form = ours(0x63, BN_GRAD_FIELDS);
+/// 0x65.
+pub static BN_BACK: Form = ours(0x65, BN_GRAD_FIELDS);
 /// 0xBE.
 pub static SEQUENCE_BOUNDS: Form = form(
     0xBE,
@@ -631,6 +748,49 @@ pub static MATMUL: Form = Form {
     )
 };
 
+/// 0x09.
+pub static LD_WEIGHTS_MX: Form = form(
+    0x09,
+    &[
+        special(0x10, 16, "weights and scales", Special::MxPattern(I1, I3)),
+        dtype(0x20, "dtype", I1),
+        fld(0x26, 1, "K rows", Channels(I1)),
+        fld(0x27, 1, "active", Elems(I1)),
+        special(0x2C, 2, "row and column group", Special::MxGroups),
+    ],
+);
+/// 0x0A.
+pub static MATMUL_MX: Form = Form {
+    out_parts: OutParts::Columns,
+    ..form(
+        0x0A,
+        &[
+            special(0x10, 16, "moving and scales", Special::MxPattern(I0, I2)),
+            dtype(0x20, "dtype", I0),
+            fld(0x26, 1, "K rows", Channels(I0)),
+            fld(0x27, 1, "active", Elems(I0)),
+            dtype(0x28, "dst dtype", O0),
+            special(0x2B, 1, "flags", Special::MatmulFlags),
+            special(0x2C, 2, "row and column group", Special::MxGroups),
+            int(0x2F, 1, "psum zero region", Attr::PsumZeroRegion),
+            tensor(0x30, 3, "dst", O0),
+        ],
+    )
+};
+/// 0xE3.
+pub static QUANTIZE_MX: Form = ours(
+    0xE3,
+    &[
+        tensor(0x10, 3, "src", I0),
+        dtype(0x20, "in_dtype", I0),
+        dtype(0x21, "out_dtype", O0),
+        channels(0x22, I0),
+        dtype(0x23, "scale dtype", O1),
+        tensor(0x24, 2, "scales", O1),
+        tensor(0x30, 3, "dst", O0),
+    ],
+);
+
 // ---- §7.4 to §7.6, §7.14, §7.15 sync, registers, control ----
 /// 0xD8.
 pub static CORE_BARRIER: Form =
@@ -676,15 +836,27 @@ pub static ENGINE_BARRIER: Form = form(0xD5, &[]);
 pub static EXIT: Form = form(0xDF, &[konst(0x0C, 1, "sub-opcode EXIT", 1)]);
 /// 0xD2.
 pub static RETURN: Form = form(0xD2, &[]);
+/// 0xCF.
+pub static SWITCH_QUEUE: Form = form(
+    0xCF,
+    &[
+        special(0x0C, 32, "queue", Special::QueueName),
+        fld(0x3B, 1, "instance flag", Flag(Attr::NoRearm, 0)),
+        konst(0x3C, 4, "fixed", 1),
+    ],
+);
+/// 0xC2.
+pub static RESET_QUEUE: Form = form(0xC2, &[special(0x0C, 32, "queue", Special::QueueName)]);
 /// 0xA7.
 pub static REG_MOVE: Form = form(
     0xA7,
     &[
-        konst(0x0C, 1, "count", 1),
+        part(0x0C, 1, "count"),
         dtype(0x0D, "dtype", O0),
         special(0x0E, 1, "source", Special::MoveSource),
         part(0x10, 1, "src register"),
-        part(0x20, 4, "immediate"),
+        part(0x19, 1, "dst, high half"),
+        part(0x20, 8, "immediate"),
         reg(0x18, "dst", O0),
     ],
 );
@@ -779,6 +951,14 @@ groups! {
     G_SELECT_2 = group(Opcode::CopyPredicated, 2, &[&SELECT_REDUCE, &DVE_READ_SECOND]);
     /// Select and reduce.
     G_SELECT = group(Opcode::CopyPredicated, 1, &[&SELECT_REDUCE]);
+    /// Select and reduce between two tiles, with the result of the reduction.
+    G_SELECT_TILES_2 = group(Opcode::CopyPredicated, 2, &[&ON_FALSE_TILE, &SELECT_TILES, &DVE_READ_SECOND]);
+    /// Select between two tiles.
+    G_SELECT_TILES = group(Opcode::CopyPredicated, 1, &[&ON_FALSE_TILE, &SELECT_TILES]);
+    /// max(x, 0).
+    G_RELU = group(Opcode::GenericRelu, 1, &[&RELU]);
+    /// Tensor and scalars of types of their own.
+    G_TS_ADDRESS = group(Opcode::TensorScalarPtr, 1, &[&TS_ADDRESS]);
     /// Tensor and scalars.
     G_TS = group(Opcode::TensorScalarPtr, 1, &[&TS_ARITH]);
     /// Tensor and scalars, bits.
@@ -846,6 +1026,12 @@ groups! {
     G_BN_T = implying(Opcode::BnStats, 1, &[&BN_STATS_T], &[(Attr::ApplyTranspose, Bool(true))]);
     /// Merged statistics.
     G_BN_AGGREGATE = group(Opcode::BnStatsAggregate, 1, &[&BN_AGGREGATE]);
+    /// Gradient sums.
+    G_BN_GRAD = group(Opcode::BnGradients, 1, &[&BN_PARAM_GRAD, &BN_GRAD]);
+    /// Input gradient, coefficients in one tile.
+    G_BN_BACK = group(Opcode::BnBackprop, 1, &[&BN_PARAM_BACK, &BN_BACK]);
+    /// Input gradient, coefficients apart.
+    G_BN_BACK2 = group(Opcode::BnBackprop2, 1, &[&BN_PARAM_BACK2, &BN_BACK]);
     /// Sequence bounds.
     G_BOUNDS = group(Opcode::GetSequenceBounds, 1, &[&SEQUENCE_BOUNDS]);
     /// Nonzero elements.
@@ -872,6 +1058,14 @@ groups! {
     G_ACT_TABLE = group(Opcode::LoadActFuncSet, 0, &[&ACT_TABLE]);
     /// Matrix product: weights, then the moving data.
     G_MATMUL = group(Opcode::Matmult, 1, &[&LD_WEIGHTS, &MATMUL]);
+    /// Matrix product of block-scaled operands.
+    G_MATMUL_MX = group(Opcode::MatmultMx, 1, &[&LD_WEIGHTS_MX, &MATMUL_MX]);
+    /// Block-scaled quantisation.
+    G_QUANTIZE_MX = group(Opcode::QuantizeMx, 2, &[&QUANTIZE_MX]);
+    /// Instance of a queue.
+    G_SWITCH_QUEUE = group(Opcode::SwitchQueueInstance, 0, &[&SWITCH_QUEUE]);
+    /// Rewind of a queue.
+    G_RESET_QUEUE = group(Opcode::ResetQueueInstance, 0, &[&RESET_QUEUE]);
     /// Core barrier.
     G_CORE_BARRIER = group(Opcode::CoreBarrier, 0, &[&CORE_BARRIER]);
     /// Completion token.

@@ -28,6 +28,35 @@ fn dtype(inst: &Inst, out: bool) -> Option<tandem_bir::Dtype> {
     list.first().and_then(Operand::as_ap).map(|a| a.dtype)
 }
 
+/// An input is memory with more than one element per partition.
+fn tile(inst: &Inst, i: usize) -> bool {
+    inst.ins.get(i).and_then(Operand::as_ap).is_some_and(|a| a.elems_per_partition() > 1)
+}
+
+/// A tensor-scalar instruction whose scalars in memory are not all fp32, which 0x43 could not say, and that fits 0x74.
+fn typed_scalars(inst: &Inst) -> bool {
+    let scalars = inst.ins.get(1..).unwrap_or(&[]);
+    let fits = |o: Option<&Operand>| {
+        o.and_then(Operand::as_ap).is_some_and(|a| {
+            let free = super::desc::canonical_free(&a.pairs, 2, super::desc::Walk::Free);
+            free.len() <= 2 && a.dtype != tandem_bir::Dtype::Float4E2m1FnX4
+        })
+    };
+    let typed = |o: &Operand| {
+        o.as_ap().is_some_and(|a| {
+            !matches!(a.dtype, tandem_bir::Dtype::Float32 | tandem_bir::Dtype::Float4E2m1FnX4)
+                && a.elems_per_partition() == 1
+        })
+    };
+    let idle = inst
+        .get_enum::<tandem_bir::EngineAccumulationType>(Attr::Acc)
+        .is_none_or(|a| a == tandem_bir::EngineAccumulationType::Idle);
+    idle && scalars.len() <= 2
+        && scalars.iter().any(typed)
+        && fits(inst.ins.first())
+        && fits(inst.outs.first())
+}
+
 /// Chooses the records of an instruction.
 ///
 /// # Errors
@@ -52,7 +81,7 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
     let two = inst.outs.len() > 1;
     let g: &'static Group = match inst.opcode {
         Opcode::GpsimdSb2Sb => &G_SB2SB,
-        Opcode::TensorCopy => {
+        Opcode::TensorCopy | Opcode::GenericCopy | Opcode::AbstractCopy => {
             if dtype(inst, false) == dtype(inst, true) {
                 &G_COPY
             } else {
@@ -80,9 +109,21 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
                     &G_PRED_CAST
                 }
             }
-            _ if two => &G_SELECT_2,
-            _ => &G_SELECT,
+            _ => match (tile(inst, 2), two) {
+                (true, true) => &G_SELECT_TILES_2,
+                (true, false) => &G_SELECT_TILES,
+                (false, true) => &G_SELECT_2,
+                (false, false) => &G_SELECT,
+            },
         },
+        Opcode::Select => {
+            if tile(inst, 2) {
+                &G_SELECT_TILES
+            } else {
+                &G_SELECT
+            }
+        }
+        Opcode::GenericRelu => &G_RELU,
         Opcode::TensorScalarPtr => {
             if inst.get_bool(Attr::IsTensorTensorScan) {
                 &G_SCAN
@@ -92,6 +133,8 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
                 &G_TS_2
             } else if inst.get_bool(Attr::ApplyTranspose) {
                 &G_TS_T
+            } else if typed_scalars(inst) {
+                &G_TS_ADDRESS
             } else if bits(Attr::Op0) || bits(Attr::Op1) {
                 &G_TS_BITS
             } else {
@@ -151,12 +194,20 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
             }
         }
         Opcode::BnStatsAggregate => &G_BN_AGGREGATE,
+        Opcode::BnGradients => &G_BN_GRAD,
+        Opcode::BnBackprop => &G_BN_BACK,
+        Opcode::BnBackprop2 => &G_BN_BACK2,
+        Opcode::MatmultMx => &G_MATMUL_MX,
+        Opcode::QuantizeMx => &G_QUANTIZE_MX,
+        Opcode::Rng => &G_RANDOM,
+        Opcode::SwitchQueueInstance => &G_SWITCH_QUEUE,
+        Opcode::ResetQueueInstance => &G_RESET_QUEUE,
         Opcode::GetSequenceBounds => &G_BOUNDS,
         Opcode::NonzeroWithCount => &G_NONZERO,
         Opcode::Dropout => &G_DROPOUT,
         Opcode::Rand2 => &G_RAND2,
         Opcode::RandSetState | Opcode::SetRandState => &G_RAND_SET,
-        Opcode::RandGetState => &G_RAND_GET,
+        Opcode::RandGetState | Opcode::GetRandState => &G_RAND_GET,
         Opcode::Activation => match (inst.get_bool(Attr::IsActivate2), two) {
             (true, true) => &G_ACT2_2,
             (true, false) => &G_ACT2,
@@ -184,35 +235,30 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
         Opcode::TensorSave => &G_SAVE,
         Opcode::CompareAndBranch => &G_BRANCH,
         Opcode::UnconditionalBranch => &G_JUMP,
-        Opcode::DmaCopy | Opcode::Load | Opcode::Save | Opcode::GenericIndirectSave => return Ok(Plan::Dma),
+        Opcode::DmaCopy
+        | Opcode::Load
+        | Opcode::Save
+        | Opcode::GenericIndirectLoad
+        | Opcode::IndirectLoad
+        | Opcode::GenericIndirectSave
+        | Opcode::IndirectSave
+        | Opcode::IndirectSaveAccumulate => return Ok(Plan::Dma),
         Opcode::CollectiveCompute => return Ok(Plan::Collective),
         Opcode::Generic
-        | Opcode::GenericCopy
-        | Opcode::GenericRelu
-        | Opcode::AbstractCopy
         | Opcode::MatmultBase
         | Opcode::MatmultSparse
         | Opcode::Dma
         | Opcode::TensorCopyDynamicSrc
         | Opcode::TensorCopyDynamicDst
         | Opcode::TensorScalar
-        | Opcode::BnGradients
-        | Opcode::BnBackprop
-        | Opcode::BnBackprop2
         | Opcode::ReadVarAddr
-        | Opcode::GenericIndirectLoad
-        | Opcode::IndirectLoad
-        | Opcode::IndirectSave
-        | Opcode::IndirectSaveAccumulate
         | Opcode::Collective
         | Opcode::CollectiveSend
         | Opcode::CollectiveRecv
-        | Opcode::Select
         | Opcode::CustomOp
         | Opcode::BirKernel
         | Opcode::NkiKernel
         | Opcode::NkiKlirKernel
-        | Opcode::GetRandState
         | Opcode::Rand
         | Opcode::DmaTrigger
         | Opcode::DmaDescriptor
@@ -224,12 +270,7 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
         | Opcode::BranchHint
         | Opcode::Break
         | Opcode::Call
-        | Opcode::SwitchQueueInstance
-        | Opcode::ResetQueueInstance
         | Opcode::InlineAsmBytes
-        | Opcode::MatmultMx
-        | Opcode::QuantizeMx
-        | Opcode::Rng
         | Opcode::Loop
         | Opcode::DynamicForLoop
         | Opcode::DmaBlock

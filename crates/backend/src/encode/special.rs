@@ -134,9 +134,6 @@ pub(super) fn put(
             }
         },
         Special::AluRight => {
-            if inst.get_bool(Attr::Is64bit) {
-                return Err(WireError::new(codes::E0001, "64-bit register operations have no encoding here"));
-            }
             match inst.ins.get(1) {
                 Some(Operand::Imm(i)) => {
                     b.put(0x0E, 1, 1);
@@ -152,11 +149,21 @@ pub(super) fn put(
             }
         }
         Special::MoveSource => match inst.ins.first() {
+            Some(Operand::Imm(Immediate { value: ImmValue::Int(v), .. })) if !fits32(*v) => {
+                b.put(0x0C, 1, 2);
+                b.put(0x0E, 1, 1);
+                b.put(0x19, 1, u64::from(reg_number(out_register(inst)?)?));
+                b.put(0x20, 8, *v as u64);
+            }
             Some(Operand::Imm(i)) => {
+                b.put(0x0C, 1, 1);
                 b.put(0x0E, 1, 1);
                 b.put(0x20, 4, u64::from(imm_bits(*i)?));
             }
-            Some(r @ Operand::Reg(_)) => b.put(0x10, 1, u64::from(reg_number(r)?)),
+            Some(r @ Operand::Reg(_)) => {
+                b.put(0x0C, 1, 1);
+                b.put(0x10, 1, u64::from(reg_number(r)?));
+            }
             _ => {
                 return Err(WireError::new(codes::E0001, "a register move takes an immediate or a register"));
             }
@@ -270,8 +277,61 @@ pub(super) fn put(
             };
             b.put(f.off, 1, signed(n, 1, "elements per index")?);
         }
+        Special::MxPattern(data, scale) => {
+            let (d, s) = (ap(inst, data)?, ap(inst, scale)?);
+            let bad = |m: &str| WireError::new(codes::E0003, m.to_owned());
+            let (step, n) = mx_run(&d.pairs).ok_or_else(|| bad("block-scaled data must be one packed run"))?;
+            if mx_run(&s.pairs) != Some((1, n)) {
+                return Err(bad("scales are one packed run of as many bytes as the data has containers"));
+            }
+            let extent = u16::try_from(n * 4).map_err(|_| bad("a run of block-scaled data is too long"))?;
+            let start = addr_of(s, &ctx.geo)?;
+            let super::addr::Addr4::Sbuf { partition, .. } = start else {
+                return Err(bad("scales lie in SBUF at a fixed address"));
+            };
+            b.put(f.off, 4, u64::from(addr_of(d, &ctx.geo)?.to_wire()?));
+            b.put(f.off + 4, 4, u64::from(start.to_wire()?));
+            b.put(f.off + 8, 2, u64::from(extent));
+            b.put(f.off + 10, 1, step as u64);
+            b.put(f.off + 11, 1, u64::from(partition));
+        }
+        Special::MxGroups => {
+            let (row, _) = pe_groups(inst, ctx)?;
+            b.put(f.off, 1, u64::from(row));
+            b.put(f.off + 1, 1, 0x0F);
+        }
+        Special::QueueName => {
+            let name = inst.get_str(Attr::Queue).unwrap_or_default();
+            if name.len() >= 32 || name.contains('\0') {
+                return Err(WireError::new(
+                    codes::E0005,
+                    format!("queue name `{name}` does not fit 31 bytes"),
+                ));
+            }
+            for (i, c) in name.bytes().enumerate() {
+                b.put(f.off + i as u8, 1, u64::from(c));
+            }
+        }
     }
     Ok(())
+}
+
+/// Step and count of a pattern whose free dimensions are one run.
+fn mx_run(pairs: &[ApPair]) -> Option<(i64, u64)> {
+    match tandem_bir::ap::merge_pairs(pairs.get(1..)?).as_slice() {
+        [] => Some((1, 1)),
+        [p] if p.num == 1 => Some((1, 1)),
+        [p] if p.step == 1 || p.step == -1 => Some((p.step, p.num)),
+        _ => None,
+    }
+}
+
+fn fits32(v: i64) -> bool {
+    i32::try_from(v).is_ok() || u32::try_from(v).is_ok()
+}
+
+fn out_register(inst: &Inst) -> WireResult<&Operand> {
+    inst.outs.first().ok_or_else(|| WireError::new(codes::E0001, "a register move writes a register"))
 }
 
 fn contiguous(pairs: &[ApPair]) -> bool {
@@ -353,7 +413,49 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
     let arch = ctx.geo.arch;
     match s {
         // derived from other fields; the decoder encodes every record again and compares
-        Special::PoolScale | Special::CrossScale | Special::PeGroups | Special::PeMark => {}
+        Special::PoolScale
+        | Special::CrossScale
+        | Special::PeGroups
+        | Special::PeMark
+        | Special::MxGroups => {}
+        Special::MxPattern(data, scale) => {
+            let n = b.get(f.off + 8, 2);
+            if n == 0 || n % 4 != 0 || b.get(f.off + 12, 4) != 0 {
+                return Err(refuse("the extent of block-scaled data is no positive multiple of 4"));
+            }
+            let step = match b.byte(f.off + 10) {
+                1 => 1,
+                0xFF => -1,
+                s => return Err(refuse(format!("step sign {s:#04x} of block-scaled data"))),
+            };
+            for (slot, off, step) in [(data, f.off, step), (scale, f.off + 4, 1)] {
+                let o = d.slot(slot);
+                o.kind = OpKind::Ap;
+                o.word = b.get(off, 4) as u32;
+                if n != 4 {
+                    o.free.push(ApPair::new(step, n / 4));
+                }
+            }
+            d.slot(scale).dtype = Some(Dtype::Uint8);
+            let start = super::addr::Addr4::from_wire(b.get(f.off + 4, 4) as u32)?;
+            let super::addr::Addr4::Sbuf { partition, .. } = start else {
+                return Err(refuse("scales lie in SBUF at a fixed address"));
+            };
+            if u64::from(partition) != b.get(f.off + 11, 1) {
+                return Err(refuse("the scales' partition is not the one of their address"));
+            }
+        }
+        Special::QueueName => {
+            let bytes: Vec<u8> = (0..32).map(|i| b.byte(f.off + i)).collect();
+            let n = bytes.iter().position(|c| *c == 0).ok_or_else(|| refuse("a queue name has no end"))?;
+            if bytes[n..].iter().any(|c| *c != 0) {
+                return Err(refuse("bytes after the end of a queue name"));
+            }
+            let name = std::str::from_utf8(&bytes[..n]).map_err(|_| refuse("a queue name is no text"))?;
+            if !name.is_empty() {
+                d.inst.set(Attr::Queue, name);
+            }
+        }
         Special::ActScale => match b.byte(0x0D) {
             0 => d.inst.set(Attr::Scale, AttrValue::F32(F32(f32::from_bits(b.get(f.off, 4) as u32)))),
             1 => {
@@ -422,7 +524,19 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
                 v => return Err(refuse(format!("mode {v} of a register operation"))),
             }
         }
+        Special::MoveSource if b.byte(0x0C) == 2 => {
+            if b.byte(0x0E) != 1 || b.byte(0x10) != 0 || b.byte(0x19) != b.byte(0x18) {
+                return Err(refuse("a move of 64 bits takes an immediate and names its register twice"));
+            }
+            let o = d.slot(Slot::In(0));
+            o.kind = OpKind::Made;
+            let value = ImmValue::Int(b.get(0x20, 8) as i64);
+            o.made = Some(Operand::Imm(Immediate { dtype: Dtype::Int64, value }));
+        }
         Special::MoveSource => {
+            if b.byte(0x0C) != 1 || b.byte(0x19) != 0 || b.get(0x24, 4) != 0 {
+                return Err(refuse("a move of 32 bits has count 1 and no high half"));
+            }
             let o = d.slot(Slot::In(0));
             o.dtype = Some(Dtype::Int32);
             match b.byte(0x0E) {

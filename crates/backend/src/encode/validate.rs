@@ -62,7 +62,7 @@ pub fn validate_form(b: &Bundle, form: &Form, engine: EngineKind, spec: &ArchSpe
         let word = b.get(f.off, 4) as u32;
         let write = matches!(s, Slot::Out(_));
         // matmul results in bf16 are the documented exception of the 4-byte rule
-        let bf16_matmul = form.byte == 0x02 && write && dtype_code(b, form, s) == Some(6);
+        let bf16_matmul = matches!(form.byte, 0x02 | 0x0A) && write && dtype_code(b, form, s) == Some(6);
         let access = Access { write: write && !bf16_matmul, psum: engine != EngineKind::Pool, sbuf: true };
         if let Some(d) = dtype_code(b, form, s) {
             check_start(word, d, access, spec.level, spec).map_err(|m| {

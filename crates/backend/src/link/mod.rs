@@ -4,10 +4,12 @@
 //! Source: the specification, file 08. Cores stay separate (our reading of §7.2). Every step has its own check; all findings
 //! of a step are reported, then linking stops.
 //!
-//! Not modelled: several subgraphs, calls, structured loops (lower them first), the merging of queues.
+//! Not modelled: recursion, the merging of queues.
 
 mod accumulate;
 pub mod expand;
+pub mod flatten;
+pub mod merge;
 pub mod resolve;
 pub mod split;
 pub mod sync;
@@ -20,7 +22,7 @@ pub use tandem_bir::linked::{
 use crate::encode::desc::Geometry;
 use crate::encode::phys;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{
     AddressSpace, ArchLevel, Attr, BranchCompareOp, CoreId, EngineKind, FuncId, Inst, InstId, Level,
@@ -50,19 +52,23 @@ pub fn link(
 ) -> Result<(LinkedProgram, Vec<Diagnostic>), Vec<Diagnostic>> {
     let mut diags = Vec::new();
     let mut p = program.clone();
+    if p.level != Level::Linked {
+        merge::merge_subgraphs(&mut p, &mut diags);
+        stop(&mut diags)?;
+    }
     check_set(&p, &mut diags);
     stop(&mut diags)?;
     let spec = p
         .arch()
         .spec()
         .ok_or_else(|| vec![Diagnostic::new(codes::N0020, format!("there is no model of {}", p.arch()))])?;
-    let funcs = functions(&p, &mut diags);
+    merge::unique_names(&mut p);
+    let funcs = functions(&mut p, &mut diags);
     stop(&mut diags)?;
     resolve::remote_addr_map(&mut p, &mut diags);
     resolve::check_locations(&p, &mut diags);
     check_aliases(&p, &mut diags);
     stop(&mut diags)?;
-    check_remote_updates(&p, &mut diags);
     let geo = phys::geometry(spec);
     let mut linked = Vec::new();
     for (c, func) in funcs.iter().enumerate() {
@@ -74,6 +80,8 @@ pub fn link(
         }
         p.modules[c] = m;
     }
+    stop(&mut diags)?;
+    sync::vnc_link(&mut p, &mut diags);
     stop(&mut diags)?;
     let cores: Vec<LinkedCore> = linked.into_iter().map(Option::unwrap_or_default).collect();
     let swaps = pair_swaps(&p, &geo, &mut diags);
@@ -116,43 +124,13 @@ fn check_set(p: &Program, diags: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Step 2: one function with instructions per core.
-fn functions(p: &Program, diags: &mut Vec<Diagnostic>) -> Vec<Option<FuncId>> {
+/// Step 2: the function that runs on each core, its calls and structured loops written out.
+fn functions(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Option<FuncId>> {
     let mut out = Vec::new();
-    for m in &p.modules {
-        let list: Vec<FuncId> = m
-            .all_functions()
-            .filter(|f| m.funcs[*f].blocks.iter().any(|b| !m.blocks[*b].insts.is_empty()))
-            .collect();
-        if list.len() > 1 {
-            diags.push(
-                Diagnostic::new(codes::N0020, format!("a core with {} functions is not linked", list.len()))
-                    .site(Site { core: m.core, ..Site::default() }),
-            );
-        }
-        for f in &list {
-            for b in &m.funcs[*f].blocks {
-                for i in &m.blocks[*b].insts {
-                    let inst = &m.insts[*i];
-                    let refused = !inst.regions().is_empty()
-                        || matches!(
-                            inst.opcode,
-                            Opcode::Call
-                                | Opcode::Break
-                                | Opcode::Loop
-                                | Opcode::DynamicForLoop
-                                | Opcode::DoWhile
-                        );
-                    if refused {
-                        diags.push(
-                            Diagnostic::new(codes::N0020, format!("{} is not linked", inst.opcode))
-                                .inst(p, m, *i),
-                        );
-                    }
-                }
-            }
-        }
-        out.push(list.first().copied());
+    for c in 0..p.modules.len() {
+        let mut m = std::mem::replace(&mut p.modules[c], Module::new("", None, ArchLevel::Gen3));
+        out.push(flatten::flatten(p, &mut m, diags));
+        p.modules[c] = m;
     }
     out
 }
@@ -182,45 +160,6 @@ fn check_aliases(p: &Program, diags: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `vnc_link`, the check of counts. The option that makes remote updates is off by default; programs that use it are refused
-/// at the transfer.
-fn check_remote_updates(p: &Program, diags: &mut Vec<Diagnostic>) {
-    let lists: Vec<Vec<InstId>> = p
-        .modules
-        .iter()
-        .map(|m| {
-            m.walk()
-                .into_iter()
-                .map(|(_, _, i)| i)
-                .filter(|i| !m.insts[*i].get_ints(Attr::RemoteNotification).is_empty())
-                .collect()
-        })
-        .collect();
-    let counts: Vec<usize> = lists.iter().map(Vec::len).collect();
-    if counts.windows(2).any(|w| w[0] != w[1]) {
-        let table: Vec<String> = p
-            .modules
-            .iter()
-            .zip(&counts)
-            .map(|(m, n)| format!("{}: Found {n} remote updates", m.name))
-            .collect();
-        diags.push(
-            Diagnostic::new(codes::N0013, "the cores have different numbers of notifying transfers")
-                .note(table.join("; "))
-                .note("assertion 1512: allEqual"),
-        );
-        return;
-    }
-    for (m, l) in p.modules.iter().zip(&lists) {
-        if let Some(i) = l.first() {
-            diags.push(
-                Diagnostic::new(codes::N0020, "remote semaphore updates of transfers are not linked")
-                    .inst(p, m, *i),
-            );
-        }
-    }
-}
-
 fn link_core(
     program: &Program,
     m: &mut Module,
@@ -235,6 +174,7 @@ fn link_core(
         return None;
     }
     let blocks = m.funcs[func].blocks.clone();
+    sync::check_notices(program, m, &blocks, diags);
     sync::allocate(m, &blocks, &e.used);
     let mut core = LinkedCore { vars: number_vars(m, diags), ..LinkedCore::default() };
     match sync::number_registers(m, USABLE_REGISTERS) {

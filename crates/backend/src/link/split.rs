@@ -75,6 +75,8 @@ pub fn split_copy(m: &mut Module, i: InstId, geo: &Geometry) -> WireResult<Vec<I
                 m.insts[i] = x;
                 out.push(i);
             } else {
+                // the last piece notifies, behind the others in its queue
+                x.attrs.remove(tandem_bir::Attr::RemoteNotification);
                 x.name = format!("{}.{k}", base.name).as_str().into();
                 out.push(m.insts.push(x));
             }

@@ -11,22 +11,41 @@
 //! * in a function of several blocks every block that posts ends in *join, reset, join*: an AllEngineBarrier that also
 //!   waits for the transfers of each engine, one instruction on one engine that clears the semaphores the block used, and
 //!   a second AllEngineBarrier, so that counts start at zero on every path and in every iteration;
-//! * a stream that ends waits for its own transfers first.
+//! * a stream that ends waits for its own transfers first;
+//! * a transfer that notifies its peer (`--enable-remote-semaphore-dma`) updates its own queue's semaphore and, on the peer, the
+//!   one that stands beside the queue semaphore of the peer's transfer of the same ordinal ([`vnc_link`]). What follows such
+//!   a transfer waits for both: its own completion and the peer's notice.
 
 use super::expand::{ENGINES, engine_index};
 use rustc_hash::FxHashMap;
 use tandem_bir::entity::EntityRef as _;
+use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::inst::{SemUpdate, SemWait, SyncInfo};
 use tandem_bir::linked::{SEM_ENGINE, SEM_QUEUE, is_remote_copy};
-use tandem_bir::{Attr, BlockId, EngineKind, Inst, InstId, Module, Opcode, Operand, Origin};
+use tandem_bir::{Attr, BlockId, EngineKind, Inst, InstId, Module, Opcode, Operand, Origin, Program};
 
-/// Engines, then local queue and remote queue of each engine.
-const SOURCES: usize = 15;
+/// Local and remote queue of each engine.
+const QUEUES: usize = 10;
+/// First queue among the sources.
+const FIRST_QUEUE: usize = 5;
+/// First notice among the sources: the peer's transfers that belong to the transfers of a queue.
+const FIRST_NOTICE: usize = FIRST_QUEUE + QUEUES;
+/// Engines, queues, notices.
+const SOURCES: usize = FIRST_NOTICE + QUEUES;
+/// First semaphore of notices: one beside the semaphore of each queue (our choice, in the range that the specification leaves
+/// free).
+pub const SEM_NOTICE: u32 = 192;
 type Clock = [u32; SOURCES];
 
 /// Semaphore of a source.
 fn semaphore(source: usize) -> u32 {
-    if source < 5 { SEM_ENGINE + source as u32 } else { SEM_QUEUE + (source as u32 - 5) }
+    if source < FIRST_QUEUE {
+        SEM_ENGINE + source as u32
+    } else if source < FIRST_NOTICE {
+        SEM_QUEUE + (source - FIRST_QUEUE) as u32
+    } else {
+        SEM_NOTICE + (source - FIRST_NOTICE) as u32
+    }
 }
 
 /// Name of a transfer's queue.
@@ -34,10 +53,16 @@ pub fn queue_name(engine: EngineKind, remote: bool) -> String {
     if remote { format!("qRemote{engine}") } else { format!("q{engine}") }
 }
 
+/// The core a transfer notifies.
+pub fn notified_core(m: &Module, i: &Inst) -> Option<u32> {
+    let own = m.core.map_or(0, |c| c.0);
+    i.get_ints(Attr::RemoteNotification).iter().filter_map(|c| u32::try_from(*c).ok()).find(|c| *c != own)
+}
+
 /// Source of an instruction's completion.
 fn source(m: &Module, i: &Inst) -> usize {
     let e = engine_index(i.engine).unwrap_or(0);
-    if i.opcode.is_dma() { 5 + 2 * e + usize::from(is_remote_copy(m, i)) } else { e }
+    if i.opcode.is_dma() { FIRST_QUEUE + 2 * e + usize::from(is_remote_copy(m, i)) } else { e }
 }
 
 fn max(a: &mut Clock, b: &Clock) {
@@ -73,7 +98,10 @@ fn join_block(m: &mut Module, b: BlockId, used: &[EngineKind]) {
     let list = &m.blocks[b].insts;
     let joined = end >= used.len()
         && list[end - used.len()..end].iter().all(|i| m.insts[*i].opcode == Opcode::AllEngineBarrier);
-    if joined || end == 0 {
+    let registers_only = list[..end].iter().all(|i| {
+        matches!(m.insts[*i].opcode, Opcode::RegisterAlu | Opcode::RegisterMove | Opcode::NoOp)
+    });
+    if joined || registers_only {
         return;
     }
     let name = format!("{}-end-join", m.blocks[b].name);
@@ -110,6 +138,8 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
     let mut known: [Clock; 5] = [[0; SOURCES]; 5];
     let mut queue_clock: [Clock; SOURCES] = [[0; SOURCES]; SOURCES];
     let mut needs: Vec<(InstId, Need)> = Vec::with_capacity(list.len());
+    // position of a transfer's notice in its source
+    let mut notices: FxHashMap<InstId, u32> = FxHashMap::default();
     let mut fence: Option<InstId> = None;
     let mut k = 0;
     while k < list.len() {
@@ -122,7 +152,7 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
             for &g in group {
                 let e = engine_index(m.insts[g].engine).unwrap_or(0);
                 let mut waits = Vec::new();
-                for q in [5 + 2 * e, 6 + 2 * e] {
+                for q in own_transfers(e) {
                     if known[e][q] < pos[q] {
                         waits.push((q, pos[q]));
                         known[e][q] = pos[q];
@@ -158,9 +188,23 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         producers.dedup();
         let mut waits = Vec::new();
         let mut own: Clock = known[e];
+        if op == Opcode::CoreBarrier {
+            for n in FIRST_NOTICE..SOURCES {
+                if known[e][n] < pos[n] {
+                    waits.push((n, pos[n]));
+                    known[e][n] = pos[n];
+                }
+            }
+        }
         for p in producers {
             let Some(&(ps, pp)) = place.get(&p) else { continue };
-            if known[e][ps] >= pp || (s == ps && s >= 5) {
+            if let Some(&n) = notices.get(&p)
+                && known[e][ps + QUEUES] < n
+            {
+                waits.push((ps + QUEUES, n));
+                known[e][ps + QUEUES] = n;
+            }
+            if known[e][ps] >= pp || (s == ps && s >= FIRST_QUEUE) {
                 continue;
             }
             waits.push((ps, pp));
@@ -174,6 +218,11 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         at[s].push(id);
         order.insert(id, k);
         place.insert(id, (s, pos[s]));
+        if s >= FIRST_QUEUE && notified_core(m, &m.insts[id]).is_some() {
+            pos[s + QUEUES] += 1;
+            at[s + QUEUES].push(id);
+            notices.insert(id, pos[s + QUEUES]);
+        }
         if s == e {
             known[e][e] = pos[e];
             after.insert(id, known[e]);
@@ -197,7 +246,7 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
     if ends {
         for e in used {
             let x = engine_index(*e).unwrap_or(0);
-            let w: Vec<(usize, u32)> = [5 + 2 * x, 6 + 2 * x]
+            let w: Vec<(usize, u32)> = own_transfers(x)
                 .into_iter()
                 .filter(|q| known[x][*q] < pos[*q])
                 .map(|q| (q, pos[q]))
@@ -213,18 +262,36 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
     for (s, p) in needs.iter().flat_map(|(_, n)| &n.waits).chain(tail.iter().flat_map(|(_, w)| w)) {
         posts[*s].push(*p);
     }
+    // a transfer that notifies completes for its own core too: the peer takes the number of that semaphore
+    for id in notices.keys() {
+        if let Some(&(s, p)) = place.get(id) {
+            posts[s].push(p);
+        }
+    }
     for p in &mut posts {
         p.sort_unstable();
         p.dedup();
     }
-    let value = |s: usize, p: u32| -> i64 { posts[s].partition_point(|x| *x <= p) as i64 };
+    // every notice posts, whether or not somebody waits for it
+    let value = |s: usize, p: u32| -> i64 {
+        if s >= FIRST_NOTICE { i64::from(p) } else { posts[s].partition_point(|x| *x <= p) as i64 }
+    };
     let mut num_posts = 0;
-    for (s, list) in posts.iter().enumerate() {
+    for (s, list) in posts.iter().enumerate().take(FIRST_NOTICE) {
         for p in list {
             let Some(&id) = at[s].get(*p as usize - 1) else { continue };
             num_posts += 1;
             let sync = m.insts[id].more_mut().sync.get_or_insert_default();
             sync.on_update.push(SemUpdate { sem: semaphore(s), value: 1, ..SemUpdate::default() });
+        }
+    }
+    for id in &list {
+        if notices.contains_key(id)
+            && let (Some(to), Some(&(s, _))) = (notified_core(m, &m.insts[*id]), place.get(id))
+        {
+            let sync = m.insts[*id].more_mut().sync.get_or_insert_default();
+            let update = SemUpdate { sem: semaphore(s), value: 1, target_core: Some(to), extra: None };
+            sync.on_update.push(update);
         }
     }
     let mut num_waits = 0;
@@ -267,7 +334,7 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
     }
     if several && num_posts > 0 {
         let sems: Vec<i64> =
-            (0..SOURCES).filter(|s| !posts[*s].is_empty()).map(|s| i64::from(semaphore(s))).collect();
+            (0..SOURCES).filter(|s| !posts[*s].is_empty() || *s >= FIRST_NOTICE && pos[*s] > 0).map(|s| i64::from(semaphore(s))).collect();
         let name = m.blocks[b].name.clone();
         let mut reset = Inst::new(&format!("{name}-reset"), Opcode::GroupResetSemaphores)
             .with(Attr::Mode, tandem_bir::EventSemaphoreClearMode::SemaphoreZeroBitmask)
@@ -283,6 +350,12 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
     (num_waits, num_posts)
 }
 
+/// Sources of an engine's transfers and of the notices that belong to them.
+fn own_transfers(engine: usize) -> [usize; 4] {
+    let q = FIRST_QUEUE + 2 * engine;
+    [q, q + 1, q + QUEUES, q + 1 + QUEUES]
+}
+
 fn wait(m: &Module, at: &[Vec<InstId>; SOURCES], s: usize, p: u32, value: i64) -> SemWait {
     let from = at[s].get(p as usize - 1).map(|i| m.insts[*i].name.clone());
     SemWait { sem: semaphore(s), value, from, extra: None }
@@ -294,6 +367,101 @@ fn event(name: &str, engine: EngineKind, waits: Vec<SemWait>) -> Inst {
     i.origin = Origin::Internal;
     i.more_mut().sync = Some(SyncInfo { on_wait: waits, on_update: Vec::new(), extra: None });
     i
+}
+
+/// `vnc_link`: the number of a remote update. The k-th notifying transfer of a core carries its own semaphore's number and
+/// the core it notifies; the number becomes that of the first local update of the peer's k-th notifying transfer, and from it
+/// the notice semaphore beside it.
+///
+/// # Errors
+/// N0013 (assertion 1512) for unequal counts, N0014 (assertion 1511) where the peer's transfer has no local update, N0020
+/// where one notice semaphore would have several queues that post to it.
+pub fn vnc_link(p: &mut Program, diags: &mut Vec<Diagnostic>) {
+    let lists: Vec<Vec<InstId>> = p
+        .modules
+        .iter()
+        .map(|m| {
+            let all = m.walk().into_iter().map(|(_, _, i)| i);
+            all.filter(|i| !m.insts[*i].get_ints(Attr::RemoteNotification).is_empty()).collect()
+        })
+        .collect();
+    let counts: Vec<usize> = lists.iter().map(Vec::len).collect();
+    if counts.windows(2).any(|w| w[0] != w[1]) {
+        let table: Vec<String> = p
+            .modules
+            .iter()
+            .zip(&counts)
+            .map(|(m, n)| format!("{}: Found {n} remote updates", m.name))
+            .collect();
+        diags.push(
+            Diagnostic::new(codes::N0013, "the cores have different numbers of notifying transfers")
+                .note(table.join("; "))
+                .note("assertion 1512: allEqual"),
+        );
+        return;
+    }
+    let local = |p: &Program, c: usize, i: InstId| -> Option<u32> {
+        let sync = p.modules.get(c)?.insts[i].more.as_ref()?.sync.as_ref()?;
+        sync.on_update.iter().find(|u| u.target_core.is_none()).map(|u| u.sem)
+    };
+    let mut producers: FxHashMap<(usize, u32), (usize, u32)> = FxHashMap::default();
+    let mut changes = Vec::new();
+    for (c, list) in lists.iter().enumerate() {
+        for (k, &i) in list.iter().enumerate() {
+            let updates = p.modules[c].insts[i].more.as_ref().and_then(|m| m.sync.as_ref());
+            for (u, update) in updates.map_or(&[][..], |s| s.on_update.as_slice()).iter().enumerate() {
+                let Some(t) = update.target_core.map(|t| t as usize) else { continue };
+                let peer = lists.get(t).and_then(|l| l.get(k)).copied();
+                let Some(sem) = peer.and_then(|j| local(p, t, j)) else {
+                    let m = &p.modules[c];
+                    let mut d = Diagnostic::new(
+                        codes::N0014,
+                        format!("notifying transfer {k} of core {t} updates no semaphore of its own core"),
+                    )
+                    .inst(p, m, i)
+                    .note("assertion 1511: the peer's transfer has no local update");
+                    if let (Some(o), Some(j)) = (p.modules.get(t), peer) {
+                        d = d.inst(p, o, j);
+                    }
+                    diags.push(d);
+                    continue;
+                };
+                let notice = sem.saturating_sub(SEM_QUEUE) + SEM_NOTICE;
+                let from = (c, local(p, c, i).unwrap_or(update.sem));
+                if *producers.entry((t, notice)).or_insert(from) != from {
+                    let text = "notifying transfers of one queue belong to transfers of several queues";
+                    diags.push(Diagnostic::new(codes::N0020, text).inst(p, &p.modules[c], i));
+                }
+                changes.push((c, i, u, notice));
+            }
+        }
+    }
+    for (c, i, u, notice) in changes {
+        if let Some(update) =
+            p.modules[c].insts[i].more_mut().sync.as_mut().and_then(|s| s.on_update.get_mut(u))
+        {
+            update.sem = notice;
+        }
+    }
+}
+
+/// A notice is taken back by the reset at the end of its block. A peer that is ahead must not send the next one before: in a
+/// program of several blocks a core barrier stands before the first notifying transfer of a block.
+pub fn check_notices(p: &Program, m: &Module, blocks: &[BlockId], diags: &mut Vec<Diagnostic>) {
+    if blocks.len() < 2 {
+        return;
+    }
+    for b in blocks {
+        for &i in &m.blocks[*b].insts {
+            if m.insts[i].opcode == Opcode::CoreBarrier {
+                break;
+            }
+            if m.insts[i].opcode.is_dma() && notified_core(m, &m.insts[i]).is_some() {
+                let text = "in a program of several blocks a notifying transfer stands behind a core barrier of its block";
+                diags.push(Diagnostic::new(codes::N0020, text).inst(p, m, i));
+            }
+        }
+    }
 }
 
 /// Register numbers in order of first use; registers nobody uses get none.
