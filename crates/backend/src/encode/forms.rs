@@ -92,6 +92,8 @@ pub enum Special {
     TokenVar,
     /// Scalar in memory of a register load or store.
     ScalarAddress(Slot),
+    /// The same with the address in a register: bytes from the start of a variable, or an address word.
+    ScalarRegister(Slot),
     /// Matmul accumulation flags.
     MatmulFlags,
     /// PE row and column groups.

@@ -279,17 +279,16 @@ impl CoreEnv<'_> {
 }
 
 /// Attributes of transfers that change no value and have no field.
-const DMA_HINTS: &[Attr] =
-    &[
-        Attr::Queue,
-        Attr::DgeTypeKey,
-        Attr::Duplicate,
-        Attr::UseGpsimdDma,
-        Attr::ReplicaGroups,
-        Attr::DmaQos,
-        // linking made it an update of a semaphore
-        Attr::RemoteNotification,
-    ];
+const DMA_HINTS: &[Attr] = &[
+    Attr::Queue,
+    Attr::DgeTypeKey,
+    Attr::Duplicate,
+    Attr::UseGpsimdDma,
+    Attr::ReplicaGroups,
+    Attr::DmaQos,
+    // linking made it an update of a semaphore
+    Attr::RemoteNotification,
+];
 /// Hints of matmuls that must not change values.
 const MATMUL_HINTS: &[Attr] = &[Attr::IsFmapOnezero, Attr::IsWeightOnezero];
 
@@ -302,7 +301,7 @@ pub fn canonicalise(inst: &mut Inst, group: &Group, geo: &Geometry) {
                 Kind::Pointer(s) | Kind::ImmValue(s) => (s, None),
                 Kind::Special(Special::IndexAddress) => (Slot::In(1), Some((1, super::desc::Walk::Free))),
                 Kind::Special(Special::GatherSource) => (Slot::In(0), Some((1, super::desc::Walk::Free))),
-                Kind::Special(Special::ScalarAddress(s)) => (s, None),
+                Kind::Special(Special::ScalarAddress(s) | Special::ScalarRegister(s)) => (s, None),
                 Kind::Special(Special::MxPattern(d, s)) => {
                     for slot in [d, s] {
                         canonical_slot(inst, slot, Some((1, super::desc::Walk::Free)), geo);

@@ -892,6 +892,28 @@ const SAVE_FIELDS: &[Field] = &[
 ];
 /// 0xCD.
 pub static TENSOR_SAVE: Form = form(0xCD, SAVE_FIELDS);
+/// 0xAA.
+pub static TENSOR_LOAD_REG: Form = ours(
+    0xAA,
+    &[
+        dtype(0x0C, "dtype", I0),
+        konst(0x0E, 1, "num[0]", 1),
+        konst(0x0F, 1, "num[1]", 1),
+        special(0x10, 8, "address register and variable", Special::ScalarRegister(I0)),
+        reg(0x20, "register", O0),
+    ],
+);
+/// 0xAB.
+pub static TENSOR_SAVE_REG: Form = ours(
+    0xAB,
+    &[
+        dtype(0x0C, "dtype", O0),
+        konst(0x0E, 1, "num[0]", 1),
+        konst(0x0F, 1, "num[1]", 1),
+        special(0x10, 8, "address register and variable", Special::ScalarRegister(O0)),
+        reg(0x20, "register", I0),
+    ],
+);
 /// 0xA9 with a comparison.
 pub static BRANCH_IF: Form = form(
     0xA9,
@@ -1098,6 +1120,10 @@ groups! {
     G_LOAD = group(Opcode::TensorLoad, 1, &[&TENSOR_LOAD]);
     /// Register store.
     G_SAVE = group(Opcode::TensorSave, 1, &[&TENSOR_SAVE]);
+    /// Register load from an address in a register.
+    G_LOAD_REG = group(Opcode::TensorLoad, 1, &[&TENSOR_LOAD_REG]);
+    /// Register store to an address in a register.
+    G_SAVE_REG = group(Opcode::TensorSave, 1, &[&TENSOR_SAVE_REG]);
     /// Jump.
     G_JUMP = group(Opcode::UnconditionalBranch, 0, &[&BRANCH_ALWAYS]);
     /// Branch on a comparison.

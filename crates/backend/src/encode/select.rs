@@ -28,6 +28,11 @@ fn dtype(inst: &Inst, out: bool) -> Option<tandem_bir::Dtype> {
     list.first().and_then(Operand::as_ap).map(|a| a.dtype)
 }
 
+/// The operand's address is known only when the instruction runs.
+fn moves(o: Option<&Operand>) -> bool {
+    o.and_then(Operand::as_ap).is_some_and(|a| !a.is_static())
+}
+
 /// An input is memory with more than one element per partition.
 fn tile(inst: &Inst, i: usize) -> bool {
     inst.ins.get(i).and_then(Operand::as_ap).is_some_and(|a| a.elems_per_partition() > 1)
@@ -82,11 +87,7 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
     let g: &'static Group = match inst.opcode {
         Opcode::GpsimdSb2Sb => &G_SB2SB,
         Opcode::TensorCopy | Opcode::GenericCopy | Opcode::AbstractCopy => {
-            if dtype(inst, false) == dtype(inst, true) {
-                &G_COPY
-            } else {
-                &G_CAST
-            }
+            if dtype(inst, false) == dtype(inst, true) { &G_COPY } else { &G_CAST }
         }
         Opcode::Reciprocal => &G_RECIPROCAL,
         Opcode::Memset => match inst.get_enum::<MemsetMode>(Attr::Mode) {
@@ -231,7 +232,9 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
         Opcode::Return => &G_RETURN,
         Opcode::RegisterMove => &G_MOVE,
         Opcode::RegisterAlu => &G_ALU,
+        Opcode::TensorLoad if moves(inst.ins.first()) => &G_LOAD_REG,
         Opcode::TensorLoad => &G_LOAD,
+        Opcode::TensorSave if moves(inst.outs.first()) => &G_SAVE_REG,
         Opcode::TensorSave => &G_SAVE,
         Opcode::CompareAndBranch => &G_BRANCH,
         Opcode::UnconditionalBranch => &G_JUMP,

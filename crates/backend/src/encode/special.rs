@@ -11,8 +11,8 @@ use tandem_bir::diag::codes;
 use tandem_bir::inst::F32;
 use tandem_bir::inst::table::AUTO_ACCUMULATION as AUTO;
 use tandem_bir::{
-    AluOp, ApPair, ArchLevel, Attr, AttrValue, AxisListType, BranchCompareOp, Dtype, ImmValue, Immediate,
-    Inst, Operand, PoolFunctionType,
+    AluOp, ApPair, ArchLevel, Attr, AttrValue, AxisListType, BranchCompareOp, Dtype, Expr, ImmValue,
+    Immediate, Inst, Operand, PoolFunctionType,
 };
 
 fn refuse(m: impl Into<String>) -> WireError {
@@ -133,21 +133,16 @@ pub(super) fn put(
                 ));
             }
         },
-        Special::AluRight => {
-            match inst.ins.get(1) {
-                Some(Operand::Imm(i)) => {
-                    b.put(0x0E, 1, 1);
-                    b.put(0x18, 4, u64::from(imm_bits(*i)?));
-                }
-                Some(r @ Operand::Reg(_)) => b.put(0x12, 1, u64::from(reg_number(r)?)),
-                _ => {
-                    return Err(WireError::new(
-                        codes::E0001,
-                        "the second operand is an immediate or a register",
-                    ));
-                }
+        Special::AluRight => match inst.ins.get(1) {
+            Some(Operand::Imm(i)) => {
+                b.put(0x0E, 1, 1);
+                b.put(0x18, 4, u64::from(imm_bits(*i)?));
             }
-        }
+            Some(r @ Operand::Reg(_)) => b.put(0x12, 1, u64::from(reg_number(r)?)),
+            _ => {
+                return Err(WireError::new(codes::E0001, "the second operand is an immediate or a register"));
+            }
+        },
         Special::MoveSource => match inst.ins.first() {
             Some(Operand::Imm(Immediate { value: ImmValue::Int(v), .. })) if !fits32(*v) => {
                 b.put(0x0C, 1, 2);
@@ -200,6 +195,26 @@ pub(super) fn put(
                 b.put(f.off, 4, u64::from(v));
                 b.put(f.off + 4, 4, u64::from(byte));
             }
+        }
+        Special::ScalarRegister(slot) => {
+            let a = ap(inst, slot)?;
+            if a.num_elems() != 1 {
+                return Err(WireError::new(codes::E0003, "a register load or store moves one scalar"));
+            }
+            b.put(f.off + 7, 1, 0x80);
+            if ctx.geo.mem(a.loc).is_some() {
+                let super::addr::Addr4::Register(r) = addr_of(a, &ctx.geo)? else {
+                    return Err(WireError::new(codes::E0009, "the scalar's address is not one register"));
+                };
+                b.put(f.off, 1, u64::from(r));
+                return Ok(());
+            }
+            let v = (ctx.var_of)(a.loc)
+                .ok_or_else(|| WireError::new(codes::E0012, "the scalar's location has no variable"))?;
+            let r = byte_register(a)
+                .ok_or_else(|| WireError::new(codes::E0009, "the scalar's address is not one register"))?;
+            b.put(f.off, 1, u64::from(r));
+            b.put(f.off + 2, 3, u64::from(v));
         }
         Special::MatmulFlags => {
             let flags = inst.get_int(Attr::AccumulationFlag).unwrap_or(AUTO);
@@ -280,7 +295,8 @@ pub(super) fn put(
         Special::MxPattern(data, scale) => {
             let (d, s) = (ap(inst, data)?, ap(inst, scale)?);
             let bad = |m: &str| WireError::new(codes::E0003, m.to_owned());
-            let (step, n) = mx_run(&d.pairs).ok_or_else(|| bad("block-scaled data must be one packed run"))?;
+            let (step, n) =
+                mx_run(&d.pairs).ok_or_else(|| bad("block-scaled data must be one packed run"))?;
             if mx_run(&s.pairs) != Some((1, n)) {
                 return Err(bad("scales are one packed run of as many bytes as the data has containers"));
             }
@@ -314,6 +330,18 @@ pub(super) fn put(
         }
     }
     Ok(())
+}
+
+/// Register that holds the byte offset of a scalar in a variable.
+fn byte_register(a: &tandem_bir::AccessPattern) -> Option<u8> {
+    let d = a.dynamic.as_deref()?;
+    match d.terms.as_slice() {
+        [(1, Expr::FloorDiv(n, size))] if a.offset == 0 && *size == a.dtype.bytes() as i64 => match **n {
+            Expr::Reg(r) => u8::try_from(r.as_u32()).ok().filter(|r| *r < super::addr::MAX_REGISTERS),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Step and count of a pattern whose free dimensions are one run.
@@ -592,6 +620,35 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
                     i64::from(off / size),
                     &[(1, 1)],
                 )));
+            }
+        }
+        Special::ScalarRegister(slot) => {
+            if b.byte(f.off + 7) != 0x80 || b.byte(f.off + 1) != 0 || b.get(f.off + 5, 2) != 0 {
+                return Err(refuse("the mode of a register address is 0x80"));
+            }
+            let (r, var) = (b.byte(f.off), b.get(f.off + 2, 3) as u32);
+            if r >= super::addr::MAX_REGISTERS {
+                return Err(refuse(format!("register {r} does not exist")));
+            }
+            if var == 0 {
+                let o = d.slot(slot);
+                o.kind = OpKind::Ap;
+                o.word = super::addr::REGISTER_BIT | u32::from(r);
+                o.parts = 1;
+            } else {
+                let dtype = d.slot(slot).dtype.unwrap_or(Dtype::Int32);
+                let loc =
+                    (ctx.var_loc)(var).ok_or_else(|| refuse(format!("variable {var} does not exist")))?;
+                let mut a = tandem_bir::AccessPattern::new(loc, dtype, 0, &[(1, 1)]);
+                let byte = Box::new(Expr::Reg(tandem_bir::RegId::from_u32(u32::from(r))));
+                a.dynamic = Some(Box::new(tandem_bir::DynamicAp {
+                    terms: vec![(1, Expr::FloorDiv(byte, dtype.bytes() as i64))],
+                    indirect_dim: 0,
+                    max_index: None,
+                }));
+                let o = d.slot(slot);
+                o.kind = OpKind::Made;
+                o.made = Some(Operand::Ap(a));
             }
         }
         Special::MatmulFlags => d.inst.set(Attr::AccumulationFlag, i64::from(b.byte(f.off))),

@@ -1,61 +1,112 @@
 //! Automatic accumulation of matmuls, decided before encoding (the specification, files 07 §7.13 and 09 §6.14).
 //!
 //! A byte of PSUM is *open* after a matmul wrote it, until something reads it or something else writes it. A matmul onto open bytes
-//! accumulates, onto closed ones overwrites. One bundle says one of the two for the whole destination, so an instruction
-//! whose bytes disagree, or whose answer differs between the ways to reach it, is refused. What overwrites is written
-//! with flags 0 and what accumulates with 4, because the start flag may clear more than the destination; the last one before a read gets
-//! the stop flag.
+//! accumulates, onto closed ones overwrites. One bundle says one of the two for the whole destination. Where the answer differs
+//! between the first iteration of a loop and the later ones, the first is peeled; where it differs otherwise, or inside one
+//! destination, the instruction is refused. What overwrites is written with flags 0 and what accumulates with 4, because the
+//! start flag may clear more than the destination; the last one before a read gets the stop flag.
 
+use super::peel::peel;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use tandem_bir::ap::merge_pairs;
 use tandem_bir::diag::{Diagnostic, codes};
-use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::table::AUTO_ACCUMULATION;
 use tandem_bir::{
-    AccessPattern, Attr, BlockId, FuncId, InstId, MemoryType, Module, Opcode, Operand, Program,
+    AccessPattern, Attr, BlockId, FuncId, Inst, InstId, MemoryType, Module, Opcode, Operand, Program,
 };
 
-/// Bytes of one PSUM partition.
-const PARTITION: usize = 0x4000;
+/// Two-byte units of one PSUM partition.
+const UNITS: usize = 0x4000 / 2;
+/// Partitions.
+const PARTITIONS: usize = 128;
+/// Most loops that are peeled (our choice).
+const MAX_PEELS: usize = 64;
 
-/// State of PSUM bytes: per 4-byte word of each partition, who opened it last (0 = closed).
-#[derive(Clone, PartialEq)]
-struct Psum(BTreeMap<(u32, u32), Cell>);
+/// Nobody opened the unit.
+const CLOSED: u32 = 0;
+/// Open on some ways here, closed on others.
+const MAYBE: u32 = 1;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cell {
-    /// Open, last written by this matmul.
-    Open(InstId),
-    /// Open on some ways here, closed on others.
-    Maybe,
+fn open(i: InstId) -> u32 {
+    i.as_u32().saturating_add(2)
+}
+fn opener(cell: u32) -> Option<InstId> {
+    cell.checked_sub(2).map(InstId::from_u32)
 }
 
-/// `(partition, two-byte unit)` cells of a pattern.
-fn cells(a: &AccessPattern, m: &Module) -> Option<Vec<(u32, u32)>> {
+/// State of PSUM: per partition its units, absent while all are closed.
+#[derive(Clone, PartialEq)]
+struct Psum(Vec<Option<Box<[u32]>>>);
+
+impl Psum {
+    fn new() -> Psum {
+        Psum(vec![None; PARTITIONS])
+    }
+    fn row(&mut self, p: usize) -> &mut [u32] {
+        self.0[p].get_or_insert_with(|| vec![CLOSED; UNITS].into())
+    }
+    fn join(&mut self, other: &Psum) -> bool {
+        let mut changed = false;
+        for p in 0..PARTITIONS {
+            if self.0[p].is_none() && other.0[p].is_none() {
+                continue;
+            }
+            let theirs = other.0[p].as_deref();
+            for (k, c) in self.row(p).iter_mut().enumerate() {
+                let t = theirs.map_or(CLOSED, |r| r[k]);
+                let new = match (*c, t) {
+                    (CLOSED, CLOSED) => CLOSED,
+                    (a, b) if a > MAYBE && b > MAYBE => a,
+                    _ => MAYBE,
+                };
+                changed |= new != *c;
+                *c = new;
+            }
+        }
+        changed
+    }
+}
+
+/// `(partition, first unit, units)` runs of a pattern in PSUM; `None` for other memories.
+fn runs(a: &AccessPattern, m: &Module) -> Option<Vec<(usize, usize, usize)>> {
     let l = &m.memlocs[a.loc];
     if l.mem != MemoryType::Psum {
         return None;
     }
     let size = a.dtype.bytes();
     let pitch = (l.row_bytes() / size).max(1) as i64;
-    let n = a.num_elems();
-    if n > 4_000_000 {
+    let base = l.addr.saturating_add(l.bank.unsigned_abs().saturating_mul(2048));
+    let mut free = merge_pairs(a.pairs.get(1..).unwrap_or(&[]));
+    let inner = match free.last() {
+        Some(p) if p.step == 1 => free.pop().map_or(1, |p| p.num),
+        _ => 1,
+    };
+    let outer = free.iter().fold(1u64, |n, p| n.saturating_mul(p.num));
+    let p0 = a.pairs.first().copied().unwrap_or(tandem_bir::ApPair::new(0, 1));
+    if outer.saturating_mul(p0.num) > 4_000_000 {
         return None;
     }
-    let mut out = Vec::with_capacity(n as usize);
-    let mut idx = vec![0u64; a.pairs.len()];
-    for _ in 0..n {
-        let e = a
-            .pairs
+    let mut out = Vec::with_capacity((outer * p0.num) as usize);
+    let mut idx = vec![0u64; free.len()];
+    for _ in 0..outer {
+        let e = free
             .iter()
             .zip(&idx)
             .fold(a.offset, |s, (p, i)| s.saturating_add(p.step.saturating_mul(*i as i64)));
-        let part = i64::from(l.base) + e.div_euclid(pitch);
-        let byte = l.addr + l.bank.unsigned_abs() * 2048 + e.rem_euclid(pitch) as u64 * size;
-        for k in 0..size.div_ceil(2) {
-            out.push((part as u32, (byte / 2 + k) as u32));
+        for k in 0..p0.num {
+            let e = e.saturating_add(p0.step.saturating_mul(k as i64));
+            let part = i64::from(l.base).saturating_add(e.div_euclid(pitch));
+            let byte = base.saturating_add(e.rem_euclid(pitch) as u64 * size);
+            let first = (byte / 2) as usize;
+            let units = (inner.saturating_mul(size).div_ceil(2)) as usize;
+            if let Ok(part) = usize::try_from(part)
+                && part < PARTITIONS
+                && first < UNITS
+            {
+                out.push((part, first, units.min(UNITS - first)));
+            }
         }
-        for (i, p) in idx.iter_mut().zip(&a.pairs).rev() {
+        for (i, p) in idx.iter_mut().zip(&free).rev() {
             *i += 1;
             if *i < p.num {
                 break;
@@ -63,44 +114,62 @@ fn cells(a: &AccessPattern, m: &Module) -> Option<Vec<(u32, u32)>> {
             *i = 0;
         }
     }
-    debug_assert!(out.iter().all(|c| (c.1 as usize) < PARTITION));
     Some(out)
 }
 
-impl Psum {
-    fn join(&mut self, other: &Psum) -> bool {
-        let mut changed = false;
-        for (k, c) in &mut self.0 {
-            let new = match (other.0.get(k), *c) {
-                (Some(Cell::Open(_)), Cell::Open(i)) => Cell::Open(i),
-                _ => Cell::Maybe,
-            };
-            if new != *c {
-                *c = new;
-                changed = true;
-            }
-        }
-        let missing: Vec<(u32, u32)> = other.0.keys().filter(|k| !self.0.contains_key(k)).copied().collect();
-        for k in missing {
-            self.0.insert(k, Cell::Maybe);
-            changed = true;
-        }
-        changed
-    }
+/// The whole of a PSUM location, for addresses known only at run time.
+fn whole(a: &AccessPattern, m: &Module) -> AccessPattern {
+    AccessPattern::whole(a.loc, &m.memlocs[a.loc], a.dtype)
 }
 
-/// Replaces the automatic flag of every matmul of a function.
+/// Replaces the automatic flag of every matmul of a function. Loops may be peeled.
 pub(super) fn resolve(program: &Program, m: &mut Module, func: FuncId, diags: &mut Vec<Diagnostic>) {
-    let blocks = m.funcs[func].blocks.clone();
-    let any = blocks.iter().flat_map(|b| &m.blocks[*b].insts).any(|i| is_auto(m, *i));
+    let any = m.funcs[func].blocks.iter().flat_map(|b| &m.blocks[*b].insts).any(|i| is_auto(m, *i));
     if !any {
         return;
     }
+    for n in 0..=MAX_PEELS {
+        let (flags, refused) = decide(m, func);
+        let differs = refused.iter().find(|r| r.differs).map(|r| r.block);
+        if n < MAX_PEELS
+            && let Some(block) = differs
+            && peel(m, func, block)
+        {
+            continue;
+        }
+        for r in refused {
+            diags.push(
+                Diagnostic::new(codes::N0024, format!("the matmul {}", r.why)).inst(program, m, r.inst),
+            );
+        }
+        for (i, inst) in m.insts.iter_mut() {
+            if let Some(f) = flags.get(&i) {
+                inst.set(Attr::AccumulationFlag, *f);
+            } else if auto(inst) {
+                // never reached: any explicit flag is right
+                inst.set(Attr::AccumulationFlag, 0);
+            }
+        }
+        return;
+    }
+}
+
+/// A matmul that has no single answer.
+struct Refused {
+    inst: InstId,
+    block: BlockId,
+    why: &'static str,
+    /// The answer differs between ways to reach it.
+    differs: bool,
+}
+
+fn decide(m: &Module, func: FuncId) -> (FxHashMap<InstId, i64>, Vec<Refused>) {
+    let blocks = &m.funcs[func].blocks;
     // states at block entries, to a fixed point
     let succ = successors(m, func);
     let mut entry: FxHashMap<BlockId, Psum> = FxHashMap::default();
     if let Some(first) = blocks.first() {
-        entry.insert(*first, Psum(BTreeMap::new()));
+        entry.insert(*first, Psum::new());
     }
     let mut work: Vec<BlockId> = blocks.first().copied().into_iter().collect();
     let mut guard = 0usize;
@@ -110,8 +179,10 @@ pub(super) fn resolve(program: &Program, m: &mut Module, func: FuncId, diags: &m
             break;
         }
         let Some(mut s) = entry.get(&b).cloned() else { continue };
-        for &i in &m.blocks[b].insts {
-            step(m, i, &mut s, &mut |_, _| {}, &mut |_| {});
+        if blocks.len() > 1 {
+            for &i in &m.blocks[b].insts {
+                step(m, i, &mut s, &mut |_, _| {}, &mut |_| {});
+            }
         }
         for t in succ.get(&b).map_or(&[][..], Vec::as_slice) {
             match entry.get_mut(t) {
@@ -128,10 +199,11 @@ pub(super) fn resolve(program: &Program, m: &mut Module, func: FuncId, diags: &m
         }
     }
     let mut flags: FxHashMap<InstId, i64> = FxHashMap::default();
-    for &b in &blocks {
+    let mut refused = Vec::new();
+    for &b in blocks {
         let Some(mut s) = entry.get(&b).cloned() else { continue };
         for &i in &m.blocks[b].insts {
-            let mut decided: Option<Result<i64, &'static str>> = None;
+            let mut decided: Option<Result<i64, (&'static str, bool)>> = None;
             let mut stopped = Vec::new();
             step(m, i, &mut s, &mut |_, r| decided = Some(r), &mut |w| stopped.push(w));
             for w in stopped {
@@ -143,29 +215,34 @@ pub(super) fn resolve(program: &Program, m: &mut Module, func: FuncId, diags: &m
                 Some(Ok(f)) if is_auto(m, i) => {
                     flags.insert(i, f);
                 }
-                Some(Err(why)) if is_auto(m, i) => {
-                    diags
-                        .push(Diagnostic::new(codes::N0024, format!("the matmul {why}")).inst(program, m, i));
+                Some(Err((why, differs))) if is_auto(m, i) => {
+                    refused.push(Refused { inst: i, block: b, why, differs });
                 }
                 _ => {}
             }
         }
     }
-    for (i, inst) in m.insts.iter_mut() {
-        if let Some(f) = flags.get(&i) {
-            inst.set(Attr::AccumulationFlag, *f);
-        } else if inst.opcode == Opcode::Matmult
-            && inst.get_int(Attr::AccumulationFlag) == Some(AUTO_ACCUMULATION)
-        {
-            // never reached: any explicit flag is right
-            inst.set(Attr::AccumulationFlag, 0);
-        }
-    }
+    (flags, refused)
+}
+
+fn auto(i: &Inst) -> bool {
+    matches!(i.opcode, Opcode::Matmult | Opcode::MatmultMx)
+        && i.get_int(Attr::AccumulationFlag).is_none_or(|f| f & AUTO_ACCUMULATION != 0)
 }
 
 fn is_auto(m: &Module, i: InstId) -> bool {
-    m.insts[i].opcode == Opcode::Matmult
-        && m.insts[i].get_int(Attr::AccumulationFlag).is_none_or(|f| f & AUTO_ACCUMULATION != 0)
+    auto(&m.insts[i])
+}
+
+/// The operand's address is known only when the instruction runs.
+fn moves(i: &Inst, out: bool, k: usize, a: &AccessPattern) -> bool {
+    !a.is_static()
+        || k == 0
+            && match i.opcode {
+                Opcode::TensorCopyDynamicSrc => !out,
+                Opcode::TensorCopyDynamicDst => out,
+                _ => false,
+            }
 }
 
 /// One instruction: reads close, foreign writes close, a matmul decides and opens.
@@ -173,46 +250,75 @@ fn step(
     m: &Module,
     i: InstId,
     s: &mut Psum,
-    decide: &mut dyn FnMut(InstId, Result<i64, &'static str>),
+    decide: &mut dyn FnMut(InstId, Result<i64, (&'static str, bool)>),
     stopped: &mut dyn FnMut(InstId),
 ) {
     let inst = &m.insts[i];
     let matmul = matches!(inst.opcode, Opcode::Matmult | Opcode::MatmultMx | Opcode::MatmultSparse);
-    for a in inst.ins.iter().filter_map(Operand::as_ap) {
-        for c in cells(a, m).unwrap_or_default() {
-            if let Some(Cell::Open(w)) = s.0.remove(&c) {
-                stopped(w);
+    let mut close = |s: &mut Psum, a: &AccessPattern, unsure: bool, read: bool| {
+        let list = if unsure { runs(&whole(a, m), m) } else { runs(a, m) };
+        let mut last = None;
+        for (p, at, n) in list.unwrap_or_default() {
+            if s.0[p].is_none() {
+                continue;
+            }
+            for c in &mut s.row(p)[at..at + n] {
+                if let Some(w) = opener(*c)
+                    && read
+                    && last != Some(w)
+                {
+                    stopped(w);
+                    last = Some(w);
+                }
+                *c = if unsure && *c != CLOSED { MAYBE } else { CLOSED };
             }
         }
+    };
+    for (k, a) in inst.ins.iter().enumerate().filter_map(|(k, o)| o.as_ap().map(|a| (k, a))) {
+        close(s, a, moves(inst, false, k, a), true);
     }
-    for a in inst.outs.iter().filter_map(Operand::as_ap) {
-        let Some(list) = cells(a, m) else { continue };
+    for a in inst.indirection_ins().iter().filter_map(Operand::as_ap) {
+        close(s, a, !a.is_static(), true);
+    }
+    for (k, a) in inst.outs.iter().enumerate().filter_map(|(k, o)| o.as_ap().map(|a| (k, a))) {
+        let unsure = moves(inst, true, k, a);
         if !matmul || inst.get_bool(Attr::IsTranspose) {
-            for c in list {
-                s.0.remove(&c);
-            }
+            close(s, a, unsure, false);
             continue;
         }
-        let (mut open, mut closed, mut maybe) = (0usize, 0usize, 0usize);
-        for c in &list {
-            match s.0.get(c) {
-                Some(Cell::Open(_)) => open += 1,
-                Some(Cell::Maybe) => maybe += 1,
-                None => closed += 1,
+        if unsure {
+            decide(i, Err(("has a destination that is known only at run time", false)));
+            close(s, a, true, false);
+            continue;
+        }
+        let Some(list) = runs(a, m) else { continue };
+        let (mut opened, mut closed, mut maybe) = (false, false, false);
+        for &(p, at, n) in &list {
+            match &s.0[p] {
+                None => closed = true,
+                Some(row) => {
+                    for c in &row[at..at + n] {
+                        match *c {
+                            CLOSED => closed = true,
+                            MAYBE => maybe = true,
+                            _ => opened = true,
+                        }
+                    }
+                }
             }
         }
         decide(
             i,
-            if maybe > 0 {
-                Err("accumulates on one way through the program and overwrites on another")
-            } else if open > 0 && closed > 0 {
-                Err("accumulates onto a part of its destination and overwrites the rest")
+            if maybe {
+                Err(("accumulates on one way through the program and overwrites on another", true))
+            } else if opened && closed {
+                Err(("accumulates onto a part of its destination and overwrites the rest", false))
             } else {
-                Ok(if open > 0 { 4 } else { 0 })
+                Ok(if opened { 4 } else { 0 })
             },
         );
-        for c in list {
-            s.0.insert(c, Cell::Open(i));
+        for (p, at, n) in list {
+            s.row(p)[at..at + n].fill(open(i));
         }
     }
 }
@@ -220,7 +326,7 @@ fn step(
 fn successors(m: &Module, func: FuncId) -> FxHashMap<BlockId, Vec<BlockId>> {
     let blocks = &m.funcs[func].blocks;
     let by_name: FxHashMap<&str, BlockId> = blocks.iter().map(|b| (m.blocks[*b].name.as_str(), *b)).collect();
-    let mut out: FxHashMap<BlockId, Vec<BlockId>> = FxHashMap::default();
+    let mut out = FxHashMap::default();
     for (k, b) in blocks.iter().enumerate() {
         let mut list = Vec::new();
         let mut falls = true;
@@ -241,6 +347,5 @@ fn successors(m: &Module, func: FuncId) -> FxHashMap<BlockId, Vec<BlockId>> {
         list.dedup();
         out.insert(*b, list);
     }
-    debug_assert!(out.len() == blocks.len() || blocks.first().is_none_or(|b| b.index() < m.blocks.len()));
     out
 }

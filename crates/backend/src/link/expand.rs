@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::inst::Dep;
 use tandem_bir::{
-    AluOp, Attr, BlockId, EngineKind, Expr, FuncId, Immediate, Inst, InstId, MemoryType, Module, Opcode,
-    Operand, Program, RegAccess, RegId, Register, Storage,
+    AccessPattern, AluOp, Attr, BlockId, EngineKind, Expr, FuncId, Immediate, Inst, InstId, MemoryType,
+    Module, Opcode, Operand, Program, RegAccess, RegId, Register, Storage,
 };
 
 /// Engines with a stream, in stream order.
@@ -104,7 +104,13 @@ pub fn expand(
                 continue;
             }
             let made = match engine_of(inst) {
-                Ok(None) => clone_all(m, i, &used),
+                Ok(None) => match run_time(m, func, i, geo) {
+                    Ok(v) => v.into_iter().flat_map(|i| clone_all(m, i, &used)).collect(),
+                    Err(e) => {
+                        diags.push(Diagnostic::new(codes::E0009, e).inst(program, m, i));
+                        continue;
+                    }
+                },
                 Ok(Some(e)) if inst.opcode.is_dma() => {
                     m.insts[i].engine = e;
                     match split_copy(m, i, geo) {
@@ -117,8 +123,14 @@ pub fn expand(
                 }
                 Ok(Some(e)) => {
                     m.insts[i].engine = e;
+                    constants(m, i);
                     match run_time(m, func, i, geo) {
-                        Ok(v) => v,
+                        Ok(mut v) => {
+                            if let Some(load) = immediate_source(m, func, i) {
+                                v.insert(v.len().saturating_sub(1), load);
+                            }
+                            v
+                        }
                         Err(e) => {
                             diags.push(Diagnostic::new(codes::E0009, e).inst(program, m, i));
                             continue;
@@ -174,6 +186,73 @@ fn clone_all(m: &mut Module, i: InstId, used: &[EngineKind]) -> Vec<InstId> {
     out
 }
 
+/// TensorScalar (IT 28) has no record of its own: its constants become immediates of TensorScalarPtr (IT 29).
+fn constants(m: &mut Module, i: InstId) {
+    if m.insts[i].opcode != Opcode::TensorScalar {
+        return;
+    }
+    let old = m.insts[i].clone();
+    let op = |a: Attr| old.get_enum::<AluOp>(a).unwrap_or(AluOp::Bypass);
+    let bits = [op(Attr::Op0), op(Attr::Op1)].into_iter().any(crate::encode::tables::is_bitvec);
+    let constant = |a: Attr| {
+        let v = old.get_f32(a).unwrap_or(0.0);
+        if bits {
+            Operand::Imm(Immediate {
+                dtype: tandem_bir::Dtype::Int32,
+                value: tandem_bir::ImmValue::Int(v as i64),
+            })
+        } else {
+            Operand::Imm(Immediate::f32(v))
+        }
+    };
+    let mut x = Inst::new(&old.name, Opcode::TensorScalarPtr)
+        .with(Attr::Op0, op(Attr::Op0))
+        .with(Attr::Op1, op(Attr::Op1))
+        .with(Attr::Reverse0, old.get_bool(Attr::Reverse0))
+        .with(Attr::Reverse1, old.get_bool(Attr::Reverse1));
+    x.engine = old.engine;
+    x.origin = old.origin;
+    x.loc = old.loc;
+    x.ins = old.ins.iter().take(1).cloned().collect();
+    x.ins.push(constant(Attr::Const0));
+    if op(Attr::Op1) != AluOp::Bypass || old.get_bool(Attr::Reverse1) {
+        x.ins.push(constant(Attr::Const1));
+    }
+    x.outs = old.outs;
+    x.deps = old.deps;
+    x.more = old.more;
+    m.insts[i] = x;
+}
+
+/// A register store of an immediate takes it through a register.
+fn immediate_source(m: &mut Module, func: FuncId, i: InstId) -> Option<InstId> {
+    if m.insts[i].opcode != Opcode::TensorSave {
+        return None;
+    }
+    let Some(Operand::Imm(v)) = m.insts[i].ins.first().cloned() else { return None };
+    let r = shared_register(m, func, "%imm");
+    let mut mv = Inst::new(&format!("{}.imm", m.insts[i].name), Opcode::RegisterMove);
+    mv.engine = m.insts[i].engine;
+    mv.loc = m.insts[i].loc;
+    mv.origin = tandem_bir::Origin::Internal;
+    mv.ins = vec![Operand::Imm(v)];
+    let to = Operand::Reg(RegAccess { reg: r, dtype: tandem_bir::Dtype::Int32 });
+    mv.outs = vec![to.clone()];
+    m.insts[i].ins[0] = to;
+    Some(m.insts.push(mv))
+}
+
+/// A register for values that live until the next instruction; engines have files of their own, so all share it.
+fn shared_register(m: &mut Module, func: FuncId, name: &str) -> RegId {
+    if let Some((r, _)) = m.regs.iter().find(|(_, r)| r.name == name) {
+        return r;
+    }
+    let r =
+        m.regs.push(Register { name: name.into(), engine: EngineKind::All, num_physical: 1, extra: None });
+    m.funcs[func].storages.push(Storage::Register(r));
+    r
+}
+
 /// A compute instruction whose operand has a run-time address: register instructions on its engine form the address word,
 /// and the operand becomes register-addressed. Dynamic tensor copies become plain copies.
 fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<Vec<InstId>, String> {
@@ -181,9 +260,10 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
     let copy = matches!(opcode, Opcode::TensorCopyDynamicSrc | Opcode::TensorCopyDynamicDst);
     let dynamic =
         m.insts[i].ins.iter().chain(&m.insts[i].outs).filter_map(Operand::as_ap).any(|a| !a.is_static());
-    if !copy && !dynamic || matches!(opcode, Opcode::TensorLoad | Opcode::TensorSave) {
+    if !copy && !dynamic || opcode == Opcode::CollectiveCompute {
         return Ok(vec![i]);
     }
+    let scalar = matches!(opcode, Opcode::TensorLoad | Opcode::TensorSave);
     let mut made = Vec::new();
     if copy {
         let inst = m.insts[i].clone();
@@ -231,24 +311,25 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
             let a = a.clone();
             let place = m.memlocs[a.loc].clone();
             let (unit, base) = match place.mem {
-                MemoryType::Sb => (1i64 << 18, 0i64),
+                MemoryType::Sb if !place.is_remote() => (1i64 << 18, 0i64),
                 MemoryType::Psum => (1 << 15, 0x0200_0000),
+                _ if scalar => (0, 0),
                 _ => return Err("a run-time address outside SBUF and PSUM".to_owned()),
             };
             let size = a.dtype.bytes() as i64;
-            let pitch = (place.row_bytes() / a.dtype.bytes()) as i64;
-            let fixed = crate::encode::desc::to_physical(
-                &tandem_bir::AccessPattern { dynamic: None, ..a.clone() },
-                &place,
-                geo,
-            )
-            .map_err(|e| e.message)?;
-            let wide = (geo.pitch(if place.mem == MemoryType::Sb {
-                crate::encode::desc::OnChip::Sbuf
+            // in a variable an address is a number of bytes from its start
+            let pitch = if unit == 0 { 0 } else { (place.row_bytes() / a.dtype.bytes()) as i64 };
+            let fixed = if unit == 0 {
+                AccessPattern { dynamic: None, ..a.clone() }
             } else {
-                crate::encode::desc::OnChip::Psum
-            }) / a.dtype.bytes()) as i64;
-            let mut word = base + fixed.offset.div_euclid(wide) * unit + fixed.offset.rem_euclid(wide) * size;
+                physical(&a, &place, geo)?
+            };
+            let wide = if unit == 0 { 0 } else { (geo.pitch(on_chip(place.mem)) / a.dtype.bytes()) as i64 };
+            let mut word = if unit == 0 {
+                fixed.offset.checked_mul(size).ok_or("a run-time address overflows")?
+            } else {
+                base + fixed.offset.div_euclid(wide) * unit + fixed.offset.rem_euclid(wide) * size
+            };
             let mut terms: Vec<(i64, RegId)> = Vec::new();
             for (kf, e) in &d.terms {
                 let bytes = |c: i64| -> Option<i64> {
@@ -276,17 +357,7 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
                     terms.push((bytes(c).ok_or("a run-time address overflows")?, r));
                 }
             }
-            let fresh = |m: &mut Module, what: &str| -> RegId {
-                let r = m.regs.push(Register {
-                    name: format!("{name}.{what}{k}").as_str().into(),
-                    engine,
-                    num_physical: 1,
-                    extra: None,
-                });
-                m.funcs[func].storages.push(Storage::Register(r));
-                r
-            };
-            let acc = fresh(m, if out { "dst" } else { "src" });
+            let acc = shared_register(m, func, &format!("%{}{k}", if out { "dst" } else { "src" }));
             let reg = |r: RegId| Operand::Reg(RegAccess { reg: r, dtype: tandem_bir::Dtype::Int32 });
             let imm = |v: i64| -> Result<Operand, String> {
                 let v = i32::try_from(v).map_err(|_| "a run-time address does not fit 32 bits".to_owned())?;
@@ -305,7 +376,7 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
             mv.ins = vec![imm(word)?];
             mv.outs = vec![reg(acc)];
             push(m, mv, &mut made);
-            let tmp = fresh(m, if out { "dstscaled" } else { "srcscaled" });
+            let tmp = shared_register(m, func, "%scaled");
             for (c, r) in terms {
                 let mut mul = Inst::new("", Opcode::RegisterAlu).with(Attr::Op, AluOp::Mult);
                 mul.ins = vec![reg(r), imm(c)?];
@@ -316,12 +387,23 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
                 add.outs = vec![reg(acc)];
                 push(m, add, &mut made);
             }
+            if unit == 0 {
+                let bytes = Expr::FloorDiv(Box::new(Expr::Reg(acc)), size);
+                let new = AccessPattern {
+                    offset: 0,
+                    dynamic: Some(Box::new(tandem_bir::DynamicAp {
+                        terms: vec![(1, bytes)],
+                        indirect_dim: 0,
+                        max_index: None,
+                    })),
+                    ..a
+                };
+                let list = if out { &mut m.insts[i].outs } else { &mut m.insts[i].ins };
+                list[k] = Operand::Ap(new);
+                continue;
+            }
             // The pattern keeps its pairs; its address is the register.
-            let mem = if place.mem == MemoryType::Sb {
-                crate::encode::desc::OnChip::Sbuf
-            } else {
-                crate::encode::desc::OnChip::Psum
-            };
+            let mem = on_chip(place.mem);
             let whole = whole_memory(m, func, mem, geo);
             let mut pairs = fixed.pairs.clone();
             if let Some(p) = pairs.first_mut() {
@@ -343,6 +425,23 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
     }
     made.push(i);
     Ok(made)
+}
+
+fn on_chip(mem: MemoryType) -> crate::encode::desc::OnChip {
+    if mem == MemoryType::Psum {
+        crate::encode::desc::OnChip::Psum
+    } else {
+        crate::encode::desc::OnChip::Sbuf
+    }
+}
+
+fn physical(
+    a: &AccessPattern,
+    place: &tandem_bir::MemoryLocation,
+    geo: &Geometry,
+) -> Result<AccessPattern, String> {
+    let fixed = AccessPattern { dynamic: None, ..a.clone() };
+    crate::encode::desc::to_physical(&fixed, place, geo).map_err(|e| e.message)
 }
 
 /// The location that stands for a whole on-chip memory, made when missing.

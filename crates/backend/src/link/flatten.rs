@@ -230,11 +230,7 @@ impl Flat<'_> {
 
     fn jump(&mut self, stem: &str, loc: Loc, to: BlockId) {
         let name = self.m.blocks[to].name.clone();
-        self.add(
-            stem,
-            loc,
-            Inst::new("", Opcode::UnconditionalBranch).with(Attr::Target, name.as_str()),
-        );
+        self.add(stem, loc, Inst::new("", Opcode::UnconditionalBranch).with(Attr::Target, name.as_str()));
     }
 
     fn branch(&mut self, at: (&str, Loc), op: BranchCompareOp, l: RegId, r: Operand, to: [BlockId; 2]) {
@@ -257,7 +253,10 @@ impl Flat<'_> {
             let mut ended = false;
             for &i in list {
                 if self.made > MAX_FLAT {
-                    self.refuse(i, format!("calls and loops written out have more than {MAX_FLAT} instructions"));
+                    self.refuse(
+                        i,
+                        format!("calls and loops written out have more than {MAX_FLAT} instructions"),
+                    );
                     self.scopes.pop();
                     return;
                 }
@@ -543,7 +542,8 @@ impl Flat<'_> {
                 .filter_map(Operand::as_ap)
                 .filter_map(|a| a.dynamic.as_deref())
                 .flat_map(|d| &d.terms);
-            terms.any(|(_, e)| mentions(e, axis) && !by_registers(e)) || self.divides(x.regions(), axis, depth + 1)
+            terms.any(|(_, e)| mentions(e, axis) && !by_registers(e))
+                || self.divides(x.regions(), axis, depth + 1)
         })
     }
 
@@ -559,7 +559,9 @@ impl Flat<'_> {
                 _ => self.m.insts[id].indirection_ins().len(),
             };
             for k in 0..n {
-                let Some(mut d) = operand(self.m, id, list, k).and_then(|a| a.dynamic.take()) else { continue };
+                let Some(mut d) = operand(self.m, id, list, k).and_then(|a| a.dynamic.take()) else {
+                    continue;
+                };
                 for (_, e) in &mut d.terms {
                     *e = e.substitute(&|l| match l {
                         Expr::LoopAxis(n) => {
@@ -570,7 +572,8 @@ impl Flat<'_> {
                         }
                         _ => None,
                     });
-                    let plain = matches!(e, Expr::Reg(_) | Expr::IndirectArg(_) | Expr::Const(_)) || is_sum(e);
+                    let plain =
+                        matches!(e, Expr::Reg(_) | Expr::IndirectArg(_) | Expr::Const(_)) || is_sum(e);
                     if !plain
                         && !mentions_index(e)
                         && let Some((terms, c)) = self.linear((&name, loc), e, &mut used)
@@ -608,10 +611,8 @@ impl Flat<'_> {
     /// cannot say it.
     fn linear(&mut self, at: (&str, Loc), e: &Expr, used: &mut usize) -> Option<(Vec<(i64, RegId)>, i64)> {
         let scaled = |(terms, c): (Vec<(i64, RegId)>, i64), k: i64| -> Option<(Vec<(i64, RegId)>, i64)> {
-            let terms = terms
-                .into_iter()
-                .map(|(j, r)| Some((j.checked_mul(k)?, r)))
-                .collect::<Option<Vec<_>>>()?;
+            let terms =
+                terms.into_iter().map(|(j, r)| Some((j.checked_mul(k)?, r))).collect::<Option<Vec<_>>>()?;
             Some((terms, c.checked_mul(k)?))
         };
         match e {

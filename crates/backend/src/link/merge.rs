@@ -146,10 +146,7 @@ pub fn merge_subgraphs(p: &mut Program, diags: &mut Vec<Diagnostic>) {
             return; // the caller reports the set of modules
         }
         if let Some((_, _, i)) = m.walk().into_iter().find(|(_, _, i)| draws(&m.insts[*i])) {
-            let text = format!(
-                "{} in a later subgraph, whose random state starts anew",
-                m.insts[i].opcode
-            );
+            let text = format!("{} in a later subgraph, whose random state starts anew", m.insts[i].opcode);
             diags.push(Diagnostic::new(codes::N0020, text).inst(p, m, i));
         }
     }
@@ -280,11 +277,8 @@ fn append(
     m.functions.extend(other.functions.iter().map(id));
     m.nki_functions.extend(other.nki_functions.iter().map(id));
     // the first block: all cores have ended the subgraph before
-    let begin = m.blocks.push(tandem_bir::Block {
-        name: prefixed(prefix, "%begin"),
-        insts: Vec::new(),
-        extra: None,
-    });
+    let begin =
+        m.blocks.push(tandem_bir::Block { name: prefixed(prefix, "%begin"), insts: Vec::new(), extra: None });
     if cores > 1 {
         let mut cb = Inst::new(&format!("{prefix}cb_begin"), Opcode::CoreBarrier);
         cb.engine = EngineKind::Pool;
@@ -301,9 +295,8 @@ fn append(
             std::mem::take(&mut m.funcs[f].blocks)
         }
     };
-    let home = *func.get_or_insert_with(|| {
-        m.functions.first().copied().unwrap_or_else(|| m.add_function("main"))
-    });
+    let home =
+        *func.get_or_insert_with(|| m.functions.first().copied().unwrap_or_else(|| m.add_function("main")));
     if blocks.is_empty()
         && let Some(next) = next
     {

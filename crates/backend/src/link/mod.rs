@@ -10,6 +10,7 @@ mod accumulate;
 pub mod expand;
 pub mod flatten;
 pub mod merge;
+mod peel;
 pub mod resolve;
 pub mod split;
 pub mod sync;
@@ -168,8 +169,8 @@ fn link_core(
     diags: &mut Vec<Diagnostic>,
 ) -> Option<LinkedCore> {
     let before = diags.len();
-    let e = expand::expand(program, m, func, geo, diags)?;
     accumulate::resolve(program, m, func, diags);
+    let e = expand::expand(program, m, func, geo, diags)?;
     if diags.iter().skip(before).any(Diagnostic::is_error) {
         return None;
     }

@@ -18,8 +18,8 @@
 
 use super::expand::{ENGINES, engine_index};
 use rustc_hash::FxHashMap;
-use tandem_bir::entity::EntityRef as _;
 use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::{SemUpdate, SemWait, SyncInfo};
 use tandem_bir::linked::{SEM_ENGINE, SEM_QUEUE, is_remote_copy};
 use tandem_bir::{Attr, BlockId, EngineKind, Inst, InstId, Module, Opcode, Operand, Origin, Program};
@@ -98,9 +98,9 @@ fn join_block(m: &mut Module, b: BlockId, used: &[EngineKind]) {
     let list = &m.blocks[b].insts;
     let joined = end >= used.len()
         && list[end - used.len()..end].iter().all(|i| m.insts[*i].opcode == Opcode::AllEngineBarrier);
-    let registers_only = list[..end].iter().all(|i| {
-        matches!(m.insts[*i].opcode, Opcode::RegisterAlu | Opcode::RegisterMove | Opcode::NoOp)
-    });
+    let registers_only = list[..end]
+        .iter()
+        .all(|i| matches!(m.insts[*i].opcode, Opcode::RegisterAlu | Opcode::RegisterMove | Opcode::NoOp));
     if joined || registers_only {
         return;
     }
@@ -333,8 +333,10 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         }
     }
     if several && num_posts > 0 {
-        let sems: Vec<i64> =
-            (0..SOURCES).filter(|s| !posts[*s].is_empty() || *s >= FIRST_NOTICE && pos[*s] > 0).map(|s| i64::from(semaphore(s))).collect();
+        let sems: Vec<i64> = (0..SOURCES)
+            .filter(|s| !posts[*s].is_empty() || *s >= FIRST_NOTICE && pos[*s] > 0)
+            .map(|s| i64::from(semaphore(s)))
+            .collect();
         let name = m.blocks[b].name.clone();
         let mut reset = Inst::new(&format!("{name}-reset"), Opcode::GroupResetSemaphores)
             .with(Attr::Mode, tandem_bir::EventSemaphoreClearMode::SemaphoreZeroBitmask)
