@@ -269,3 +269,117 @@ fn a_copy_of_many_dimensions_becomes_several_records() {
         .sum();
     assert_eq!(posts, 1, "one completion");
 }
+
+/// The pull program with transfers that notify the other core.
+fn notifying(b: &mut common::Build) {
+    for c in 0..2usize {
+        let i = b.p.modules[c].blocks[b.b[c]].insts[0];
+        b.p.modules[c].insts[i].set(Attr::RemoteNotification, vec![1 - c as i64]);
+    }
+}
+
+#[test]
+fn a_notice_takes_the_number_beside_the_peers_own() {
+    let (l, _) = ok(&alias_program(notifying));
+    for c in 0..2usize {
+        let i = l.program.modules[c].insts.values().find(|i| i.name == "pull").unwrap();
+        let s = i.more.as_ref().unwrap().sync.as_ref().unwrap();
+        let local: Vec<u32> = s.on_update.iter().filter(|u| u.target_core.is_none()).map(|u| u.sem).collect();
+        let remote: Vec<(u32, Option<u32>)> =
+            s.on_update.iter().filter(|u| u.target_core.is_some()).map(|u| (u.sem, u.target_core)).collect();
+        // the remote queue of SP is source 14: semaphore 137, its notice 201
+        assert_eq!(local, [137]);
+        assert_eq!(remote, [(201, Some(1 - c as u32))]);
+        // what ends the stream waits for both
+        let waits: Vec<u32> = l.program.modules[c]
+            .insts
+            .values()
+            .filter(|i| i.opcode == Opcode::EventSemaphore)
+            .filter_map(|i| i.more.as_ref()?.sync.as_ref())
+            .flat_map(|s| s.on_wait.iter().map(|w| w.sem))
+            .collect();
+        assert_eq!(waits, [137, 201]);
+    }
+}
+
+#[test]
+fn assertions_1511_and_1512_of_vnc_link() {
+    use tandem_backend::link::sync::vnc_link;
+    let b = alias_program(|b| {
+        notifying(b);
+        let i = b.p.modules[1].blocks[b.b[1]].insts[0];
+        b.p.modules[1].insts[i].attrs.remove(Attr::RemoteNotification);
+    });
+    let d = fails(&b, codes::N0013);
+    assert!(d.notes.iter().any(|n| n.contains("1512")) && d.notes[0].contains("Found 0 remote updates"));
+    // the peer's transfer of the same ordinal updates nothing of its own
+    let mut p = alias_program(notifying).p;
+    for m in &mut p.modules {
+        let peer = 1 - m.core.unwrap().0;
+        for i in m.insts.values_mut() {
+            let u = inst::SemUpdate { sem: 129, value: 1, target_core: Some(peer), extra: None };
+            i.more_mut().sync = Some(SyncInfo { on_update: vec![u], ..SyncInfo::default() });
+        }
+    }
+    let mut d = Vec::new();
+    vnc_link(&mut p, &mut d);
+    assert_eq!(d.len(), 2);
+    assert!(d.iter().all(|d| d.code == codes::N0014 && d.notes[0].contains("1511")));
+    assert!(d[0].message.contains("transfer 0 of core 1"), "{}", d[0].message);
+    // with a local update on each it takes that number
+    let mut p = alias_program(notifying).p;
+    for (c, m) in p.modules.iter_mut().enumerate() {
+        for i in m.insts.values_mut() {
+            let local = inst::SemUpdate { sem: 130 + c as u32, value: 1, ..Default::default() };
+            let remote = inst::SemUpdate { target_core: Some(1 - c as u32), ..local.clone() };
+            let on_update = vec![local, remote];
+            i.more_mut().sync = Some(SyncInfo { on_update, ..SyncInfo::default() });
+        }
+    }
+    vnc_link(&mut p, &mut d);
+    for (c, m) in p.modules.iter().enumerate() {
+        let i = m.insts.values().next().unwrap();
+        let s = i.more.as_ref().unwrap().sync.as_ref().unwrap();
+        assert_eq!((s.on_update[0].sem, s.on_update[1].sem), (130 + c as u32, 195 - c as u32));
+    }
+}
+
+#[test]
+fn a_notice_in_a_loop_needs_a_barrier_before_it() {
+    let b = alias_program(|b| {
+        notifying(b);
+        for c in 0..2usize {
+            let f = b.f[c];
+            b.p.modules[c].add_block(f, "second");
+        }
+    });
+    let d = fails(&b, codes::N0020);
+    assert!(d.message.contains("core barrier"), "{}", d.message);
+}
+
+/// Sixty-four dynamic operands share a handful of registers.
+#[test]
+fn run_time_addresses_share_registers() {
+    let mut b = common::program(1);
+    b.p.modules[0].core = Some(CoreId(0));
+    let x = loc(&mut b, 0, "x", MemoryType::Sb, 0, 0, &[128, 4096]);
+    let r = b.reg("r");
+    let mut mv = op("mv", Opcode::RegisterMove, EngineKind::All, vec![Immediate::i32(3).into()], vec![]);
+    mv.outs = vec![RegAccess { reg: r, dtype: Dtype::Int32 }.into()];
+    push(&mut b, 0, mv);
+    for k in 0..64 {
+        let mut a = AccessPattern::new(x, Dtype::Bfloat16, 0, &[(2048, 128), (1, 8)]);
+        a.dynamic =
+            Some(Box::new(DynamicAp { terms: vec![(8, Expr::Reg(r))], indirect_dim: 0, max_index: None }));
+        let d = AccessPattern::new(x, Dtype::Bfloat16, 1024, &[(2048, 128), (1, 8)]);
+        push(
+            &mut b,
+            0,
+            op(&format!("c{k}"), Opcode::TensorCopy, EngineKind::Dve, vec![a.into()], vec![d.into()]),
+        );
+    }
+    b.p.level = Level::Lowered;
+    let (l, _) = ok(&b);
+    let used = l.cores[0].reg_numbers.iter().filter(|n| **n != u8::MAX).count();
+    assert!(used <= 4, "{used} registers");
+}

@@ -94,10 +94,10 @@ pub fn engine_ordinal(e: EngineKind) -> u8 {
     e as u8
 }
 
-/// CRC-32 (IEEE), as the section table stores it.
+/// CRC-32 (IEEE), as the section table stores it. Eight bytes at a time through eight tables.
 pub fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut t = [0u32; 256];
+    static TABLES: [[u32; 256]; 8] = {
+        let mut t = [[0u32; 256]; 8];
         let mut i = 0;
         while i < 256 {
             let mut c = i as u32;
@@ -106,12 +106,30 @@ pub fn crc32(bytes: &[u8]) -> u32 {
                 c = if c & 1 == 1 { 0xEDB8_8320 ^ c >> 1 } else { c >> 1 };
                 k += 1;
             }
-            t[i] = c;
+            t[0][i] = c;
             i += 1;
+        }
+        let mut n = 1;
+        while n < 8 {
+            let mut i = 0;
+            while i < 256 {
+                t[n][i] = t[0][(t[n - 1][i] & 0xFF) as usize] ^ t[n - 1][i] >> 8;
+                i += 1;
+            }
+            n += 1;
         }
         t
     };
-    !bytes.iter().fold(u32::MAX, |c, b| TABLE[((c ^ u32::from(*b)) & 0xFF) as usize] ^ c >> 8)
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let mut c = u32::MAX;
+    for b in chunks {
+        let w = u64::from_le_bytes(*b) ^ u64::from(c);
+        c = 0;
+        for (n, table) in TABLES.iter().rev().enumerate() {
+            c ^= table[(w >> (8 * n) & 0xFF) as usize];
+        }
+    }
+    !rest.iter().fold(c, |c, b| TABLES[0][((c ^ u32::from(*b)) & 0xFF) as usize] ^ c >> 8)
 }
 
 /// FNV-1a, 64 bits, continued from `h`.
@@ -164,6 +182,8 @@ mod tests {
     #[test]
     fn checksums_of_known_texts() {
         assert_eq!(super::crc32(b"123456789"), 0xCBF4_3926);
+        assert_eq!(super::crc32(b"The quick brown fox jumps over the lazy dog"), 0x414F_A339);
+        assert_eq!(super::crc32(b""), 0);
         assert_eq!(super::fnv(super::FNV_START, b"a"), 0xAF63_DC4C_8601_EC8C);
     }
 }

@@ -10,10 +10,11 @@ use super::write::{WriteOptions, dtype, encode};
 use crate::decode::Index;
 use crate::decode::draft::DecodeCtx;
 use crate::decode::patch::Patch;
-use crate::decode::program::decode_stream;
-use crate::encode::bundle::{BUNDLE_BYTES, Bundle};
-use crate::encode::dma::Place;
-use crate::encode::{Bf21, phys};
+use crate::decode::program::{decode_stream, one};
+use crate::encode::bundle::{BUNDLE_BYTES, Bundle, WireError};
+use crate::encode::desc::Geometry;
+use crate::encode::dma::{DmaCtx, Place};
+use crate::encode::{Bf21, Surroundings, encode_physical, phys};
 use crate::link::expand::add_location;
 use crate::link::{Barrier, InstRef, LinkedCore, LinkedProgram, Stream, SwapPair, Token, Var, VarClass};
 use indexmap::IndexMap;
@@ -56,6 +57,39 @@ pub fn is_container(bytes: &[u8]) -> bool {
 /// # Errors
 /// The first fault, with its offset.
 pub fn read_sections(b: &[u8]) -> Result<Container, Diagnostic> {
+    let l = layout(b)?;
+    let sections = l
+        .parts
+        .iter()
+        .map(|p| Section {
+            kind: p.kind,
+            core: p.core,
+            engine: p.engine,
+            offset: p.bytes.start,
+            bytes: b[p.bytes.clone()].to_vec(),
+        })
+        .collect();
+    Ok(Container { arch: l.arch, cores: l.cores, flags: l.flags, sections })
+}
+
+/// A section where it lies in the file.
+struct Part {
+    kind: Kind,
+    core: u8,
+    engine: u8,
+    bytes: std::ops::Range<usize>,
+}
+
+/// Header and section table of a container.
+struct Layout {
+    arch: ArchLevel,
+    cores: u8,
+    flags: u8,
+    parts: Vec<Part>,
+}
+
+/// Checks the layout of a container without copying its sections.
+fn layout(b: &[u8]) -> Result<Layout, Diagnostic> {
     if !is_container(b) {
         return Err(bad(codes::E0101, 0, "the magic bytes are missing"));
     }
@@ -98,7 +132,7 @@ pub fn read_sections(b: &[u8]) -> Result<Container, Diagnostic> {
     if let Some(k) = b[HEADER + ENTRY * n..table].iter().position(|x| *x != 0) {
         return Err(bad(codes::E0102, HEADER + ENTRY * n + k, "padding is not zero"));
     }
-    let mut sections: Vec<Section> = Vec::new();
+    let mut sections: Vec<Part> = Vec::new();
     let mut end = table;
     let mut id = FNV_START;
     for k in 0..n {
@@ -142,7 +176,7 @@ pub fn read_sections(b: &[u8]) -> Result<Container, Diagnostic> {
         }
         id = fnv(id, bytes);
         end = offset + len;
-        sections.push(Section { kind, core, engine, offset, bytes: bytes.to_vec() });
+        sections.push(Part { kind, core, engine, bytes: offset..end });
     }
     if end != b.len() {
         return Err(bad(codes::E0102, end, "bytes after the last section"));
@@ -150,7 +184,7 @@ pub fn read_sections(b: &[u8]) -> Result<Container, Diagnostic> {
     if id != le(b, 32, 8) {
         return Err(bad(codes::E0102, 32, "the content id is wrong"));
     }
-    Ok(Container { arch, cores, flags, sections })
+    Ok(Layout { arch, cores, flags, parts: sections })
 }
 
 impl Container {
@@ -213,135 +247,158 @@ pub fn decode(bytes: &[u8]) -> Result<LinkedProgram, Diagnostic> {
     Ok(p)
 }
 
+/// Records that are decoded and encoded at a time.
+const CHUNK: usize = 8192;
+
+/// Decodes every record of a container and encodes it again, a few thousand at a time, so that no program is ever held: the
+/// bytes that come back are those that went in. Gives the number of records. Branches keep their displacement.
+///
+/// # Errors
+/// The first fault, with its offset.
+pub fn round_trip(b: &[u8]) -> Result<(Vec<u8>, usize), Diagnostic> {
+    let l = layout(b)?;
+    let c = Container {
+        arch: l.arch,
+        cores: l.cores,
+        flags: l.flags,
+        sections: l
+            .parts
+            .iter()
+            .filter(|p| p.kind != Kind::Stream)
+            .map(|p| Section {
+                kind: p.kind,
+                core: p.core,
+                engine: p.engine,
+                offset: p.bytes.start,
+                bytes: b[p.bytes.clone()].to_vec(),
+            })
+            .collect(),
+    };
+    let Frame { program: p, cores, bf21, geo } = frame(&c)?;
+    let index = Index::default();
+    let mut out = b.to_vec();
+    let mut count = 0;
+    for part in l.parts.iter().filter(|p| p.kind == Kind::Stream) {
+        let k = part.core as usize;
+        let engine = EngineKind::from_ordinal(u16::from(part.engine))
+            .ok_or_else(|| bad(codes::E0103, part.bytes.start, "no engine has this number"))?;
+        let patches = patches(&c, part.core, part.engine)?;
+        let (m, vars) = (&p.modules[k], &cores[k].vars);
+        let n = vars.len() as u32;
+        let places = |l: MemLocId| place_of_var(m, vars, &geo, l);
+        let whole = |v: u32| whole_of_var(m, vars, v);
+        let var_loc = |v: u32| (v >= 1 && v <= n).then(|| phys::var_location(v));
+        let ctx = DecodeCtx { geo, var_loc: &var_loc, whole_var: &whole };
+        let dctx = DmaCtx { geo, places: &places };
+        // decoded instructions are in physical form already: locations are those of the physical module
+        let around =
+            Surroundings { lnc: p.lnc_size, bf21, places: &places, var_loc: &var_loc, whole_var: &whole };
+        let (records, _) = b[part.bytes.clone()].as_chunks::<BUNDLE_BYTES>();
+        let mut window: Vec<Bundle> = Vec::with_capacity(CHUNK.min(records.len()));
+        let (mut base, mut at, mut next) = (0usize, 0usize, 0usize);
+        let none = Patch::default();
+        while base + at < records.len() {
+            if window.len() - at < 1024 && base + window.len() < records.len() {
+                // a group of records is never longer than what is kept in view
+                base += at;
+                at = 0;
+                window.clear();
+                window.extend(records[base..].iter().take(CHUNK).map(|r| Bundle(*r)));
+            }
+            let start = base + at;
+            let fault = |e: WireError| bad(e.code, part.bytes.start + start * BUNDLE_BYTES, e.message);
+            let (len, piece) = index.at(&window[at..]).map_err(fault)?;
+            let len = len.clamp(1, window.len() - at);
+            let patch = match patches.get(next) {
+                Some((r, p)) if *r as usize == start => {
+                    next += 1;
+                    p
+                }
+                _ => &none,
+            };
+            let (inst, to) = one(&window[at..at + len], piece, patch, &ctx, &dctx).map_err(fault)?;
+            let e = encode_physical(inst, engine, to, geo, &around).map_err(fault)?;
+            let to = part.bytes.start + start * BUNDLE_BYTES;
+            for (i, r) in e.records.iter().enumerate().take(len) {
+                out[to + i * BUNDLE_BYTES..to + (i + 1) * BUNDLE_BYTES].copy_from_slice(&r.0);
+            }
+            if e.records.len() != len || e.patch != *patch {
+                return Err(bad(codes::E0105, to, "a record is not in its canonical form"));
+            }
+            count += len;
+            at += len;
+        }
+    }
+    if let Some(k) = out.iter().zip(b).position(|(x, y)| x != y) {
+        return Err(bad(codes::E0105, k, "a record is not in its canonical form"));
+    }
+    Ok((out, count))
+}
+
+/// What the tables say before any stream is read.
+struct Frame {
+    program: Program,
+    cores: Vec<LinkedCore>,
+    bf21: Bf21,
+    geo: Geometry,
+}
+
+fn place_of_var(m: &Module, vars: &[Var], geo: &Geometry, l: MemLocId) -> Option<Place> {
+    let loc = if l == geo.sbuf || l == geo.psum {
+        l
+    } else {
+        vars.get((phys::location_var(l)? as usize).checked_sub(1)?)?.loc
+    };
+    m.memlocs.get(loc).map(|l| Place { mem: l.mem, row_bytes: l.row_bytes() })
+}
+
+fn whole_of_var(m: &Module, vars: &[Var], v: u32) -> Option<AccessPattern> {
+    let var = vars.get((v as usize).checked_sub(1)?)?;
+    let l = m.memlocs.get(var.loc)?;
+    Some(AccessPattern::whole(var.loc, l, m.set_of(var.loc).dtype))
+}
+
+/// What the records of a stream cannot say, by first record.
+fn patches(c: &Container, core: u8, engine: u8) -> Result<Vec<(u32, Patch)>, Diagnostic> {
+    let shape = |at: usize| bad(codes::E0106, at, "a table has another shape than its kind");
+    let mut patches: Vec<(u32, Patch)> = Vec::new();
+    let (list, at) = c.json(Kind::Records, core, engine)?;
+    for e in list.as_array().ok_or_else(|| shape(at))? {
+        let r = e[0].as_u64().and_then(|r| u32::try_from(r).ok()).ok_or_else(|| shape(at))?;
+        patches.push((r, Patch::from_json(&e[1]).ok_or_else(|| shape(at))?));
+    }
+    let (cc, at) = c.json(Kind::CcTable, GLOBAL, 0)?;
+    for e in cc.as_array().ok_or_else(|| shape(at))? {
+        if e[0].as_u64() == Some(u64::from(core)) && e[1].as_u64() == Some(u64::from(engine)) {
+            let r = e[2].as_u64().and_then(|r| u32::try_from(r).ok()).ok_or_else(|| shape(at))?;
+            patches.push((r, Patch::from_json(&e[3]).ok_or_else(|| shape(at))?));
+        }
+    }
+    patches.sort_by_key(|p| p.0);
+    Ok(patches)
+}
+
 /// Rebuilds the program without the comparison.
 fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
-    let Some(ms) = c.section(Kind::Manifest, GLOBAL, 0) else {
-        return Err(bad(codes::E0103, 0, "there is no manifest"));
-    };
     let shape = |at: usize| bad(codes::E0106, at, "a table has another shape than its kind");
-    let (man, mo) = c.json(Kind::Manifest, GLOBAL, 0)?;
-    let text = |v: &Value| v.as_str().map(str::to_owned);
-    let lnc = man["lnc"].as_u64().filter(|n| *n == u64::from(c.cores)).ok_or_else(|| shape(mo))?;
-    if man["arch"].as_u64() != Some(u64::from(c.arch as u16)) {
-        return Err(bad(codes::E0105, ms.offset, "the manifest names another architecture"));
-    }
-    let bf21 = match man["options"]["bf21"].as_str() {
-        Some("count") => Bf21::Count,
-        Some("peer-partition") => Bf21::PeerPartition,
-        _ => return Err(shape(mo)),
-    };
-    let spec = c.arch.spec().ok_or_else(|| shape(mo))?;
-    let geo = phys::geometry(spec);
-    let ports = |v: &Value| -> Option<Vec<Port>> { v.as_array()?.iter().map(read_port).collect() };
-    let signature = Signature {
-        inputs: ports(&man["inputs"]).ok_or_else(|| shape(mo))?,
-        outputs: ports(&man["outputs"]).ok_or_else(|| shape(mo))?,
-    };
-    let mut constants: IndexMap<String, std::sync::Arc<[u8]>> = IndexMap::new();
-    let data = c.section(Kind::Const, GLOBAL, 0);
-    for k in man["constants"].as_array().ok_or_else(|| shape(mo))? {
-        let (name, o, n) = (text(&k[0]), k[1].as_u64(), k[2].as_u64());
-        let (Some(name), Some(o), Some(n)) = (name, o, n) else { return Err(shape(mo)) };
-        let part = data.and_then(|s| {
-            let o = usize::try_from(o).ok()?;
-            s.bytes.get(o..o.checked_add(usize::try_from(n).ok()?)?)
-        });
-        let Some(part) = part else {
-            return Err(bad(codes::E0105, mo, format!("constant `{name}` has no data")));
-        };
-        constants.insert(name, part.into());
-    }
-    let mut p = Program {
-        name: text(&man["name"]).ok_or_else(|| shape(mo))?,
-        lnc_size: lnc as u32,
-        level: Level::Linked,
-        modules: Vec::new(),
-        locs: LocTable::default(),
-        constants,
-        signature,
-    };
-    let mut cores: Vec<LinkedCore> = Vec::new();
-    for k in 0..c.cores as usize {
-        let (Some(f), Some(name)) = (text(&man["functions"][k]), text(&man["modules"][k])) else {
-            return Err(shape(mo));
-        };
-        let core = (c.cores > 1).then_some(CoreId(k as u32));
-        let mut m = Module::new(&name, Some(core.unwrap_or(CoreId(0))), c.arch);
-        let func = m.add_function(&f);
-        for (n, mem) in [("%sbuf", MemoryType::Sb), ("%psum", MemoryType::Psum)] {
-            let row = if mem == MemoryType::Sb { spec.sbuf_bytes } else { spec.psum_bytes };
-            add_location(
-                &mut m,
-                func,
-                n,
-                mem,
-                &[spec.partitions, row],
-                AddressSpace::Local,
-                TensorKind::Internal,
-            );
-        }
-        let (list, at) = c.json(Kind::Vars, k as u8, 0)?;
-        let mut core = LinkedCore { reg_numbers: (0..64).collect(), ..LinkedCore::default() };
-        for (i, v) in list.as_array().ok_or_else(|| shape(at))?.iter().enumerate() {
-            if v["id"].as_u64() != Some(i as u64 + 1) {
-                return Err(bad(codes::E0105, at, "variables are not numbered from 1"));
-            }
-            core.vars.push(read_var(&mut m, func, v).ok_or_else(|| shape(at))?);
-        }
-        for n in 0..64u32 {
-            let r = m.regs.push(Register {
-                name: format!("r{n}").as_str().into(),
-                engine: EngineKind::All,
-                num_physical: 1,
-                extra: None,
-            });
-            m.funcs[func].storages.push(Storage::Register(r));
-        }
-        p.modules.push(m);
-        cores.push(core);
-    }
-    own_targets(&mut p);
+    let Frame { program: mut p, mut cores, bf21, geo } = frame(c)?;
     // streams
     let index = Index::default();
-    let (cc, cc_at) = c.json(Kind::CcTable, GLOBAL, 0)?;
     let mut record_of: Vec<FxHashMap<(u64, u64), tandem_bir::InstId>> =
         vec![FxHashMap::default(); c.cores as usize];
     for k in 0..c.cores {
         for s in c.sections.iter().filter(|s| s.kind == Kind::Stream && s.core == k) {
             let engine = EngineKind::from_ordinal(u16::from(s.engine)).ok_or_else(|| shape(s.offset))?;
-            let mut patches: Vec<(u32, Patch)> = Vec::new();
-            let (list, at) = c.json(Kind::Records, k, s.engine)?;
-            for e in list.as_array().ok_or_else(|| shape(at))? {
-                let r = e[0].as_u64().and_then(|r| u32::try_from(r).ok()).ok_or_else(|| shape(at))?;
-                patches.push((r, Patch::from_json(&e[1]).ok_or_else(|| shape(at))?));
-            }
-            for e in cc.as_array().ok_or_else(|| shape(cc_at))? {
-                if e[0].as_u64() == Some(u64::from(k)) && e[1].as_u64() == Some(u64::from(s.engine)) {
-                    let r = e[2].as_u64().and_then(|r| u32::try_from(r).ok()).ok_or_else(|| shape(cc_at))?;
-                    patches.push((r, Patch::from_json(&e[3]).ok_or_else(|| shape(cc_at))?));
-                }
-            }
-            patches.sort_by_key(|p| p.0);
+            let patches = patches(c, k, s.engine)?;
             let records = c.records(s);
             let stream = {
                 let (m, vars) = (&p.modules[k as usize], &cores[k as usize].vars);
                 let n = vars.len() as u32;
-                let places = |l: MemLocId| -> Option<Place> {
-                    let loc = if l == geo.sbuf || l == geo.psum {
-                        l
-                    } else {
-                        vars.get((phys::location_var(l)? as usize).checked_sub(1)?)?.loc
-                    };
-                    m.memlocs.get(loc).map(|l| Place { mem: l.mem, row_bytes: l.row_bytes() })
-                };
+                let places = |l: MemLocId| place_of_var(m, vars, &geo, l);
                 let ctx = DecodeCtx {
                     geo,
                     var_loc: &|v| (v >= 1 && v <= n).then(|| phys::var_location(v)),
-                    whole_var: &|v| {
-                        let var = vars.get((v as usize).checked_sub(1)?)?;
-                        let l = m.memlocs.get(var.loc)?;
-                        Some(AccessPattern::whole(var.loc, l, m.set_of(var.loc).dtype))
-                    },
+                    whole_var: &|v| whole_of_var(m, vars, v),
                 };
                 decode_stream(&records, engine, &patches, &index, &geo, &ctx, &places).map_err(|e| {
                     bad(e.error.code, s.offset + e.record as usize * BUNDLE_BYTES, e.error.message)
@@ -453,6 +510,97 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
     Ok((LinkedProgram { program: p, cores, barriers, tokens, swaps }, opts))
 }
 
+/// Manifest, constants, variables: a program without instructions.
+fn frame(c: &Container) -> Result<Frame, Diagnostic> {
+    let Some(ms) = c.section(Kind::Manifest, GLOBAL, 0) else {
+        return Err(bad(codes::E0103, 0, "there is no manifest"));
+    };
+    let shape = |at: usize| bad(codes::E0106, at, "a table has another shape than its kind");
+    let (man, mo) = c.json(Kind::Manifest, GLOBAL, 0)?;
+    let text = |v: &Value| v.as_str().map(str::to_owned);
+    let lnc = man["lnc"].as_u64().filter(|n| *n == u64::from(c.cores)).ok_or_else(|| shape(mo))?;
+    if man["arch"].as_u64() != Some(u64::from(c.arch as u16)) {
+        return Err(bad(codes::E0105, ms.offset, "the manifest names another architecture"));
+    }
+    let bf21 = match man["options"]["bf21"].as_str() {
+        Some("count") => Bf21::Count,
+        Some("peer-partition") => Bf21::PeerPartition,
+        _ => return Err(shape(mo)),
+    };
+    let spec = c.arch.spec().ok_or_else(|| shape(mo))?;
+    let geo = phys::geometry(spec);
+    let ports = |v: &Value| -> Option<Vec<Port>> { v.as_array()?.iter().map(read_port).collect() };
+    let signature = Signature {
+        inputs: ports(&man["inputs"]).ok_or_else(|| shape(mo))?,
+        outputs: ports(&man["outputs"]).ok_or_else(|| shape(mo))?,
+    };
+    let mut constants: IndexMap<String, std::sync::Arc<[u8]>> = IndexMap::new();
+    let data = c.section(Kind::Const, GLOBAL, 0);
+    for k in man["constants"].as_array().ok_or_else(|| shape(mo))? {
+        let (name, o, n) = (text(&k[0]), k[1].as_u64(), k[2].as_u64());
+        let (Some(name), Some(o), Some(n)) = (name, o, n) else { return Err(shape(mo)) };
+        let part = data.and_then(|s| {
+            let o = usize::try_from(o).ok()?;
+            s.bytes.get(o..o.checked_add(usize::try_from(n).ok()?)?)
+        });
+        let Some(part) = part else {
+            return Err(bad(codes::E0105, mo, format!("constant `{name}` has no data")));
+        };
+        constants.insert(name, part.into());
+    }
+    let mut p = Program {
+        name: text(&man["name"]).ok_or_else(|| shape(mo))?,
+        lnc_size: lnc as u32,
+        level: Level::Linked,
+        modules: Vec::new(),
+        locs: LocTable::default(),
+        constants,
+        signature,
+    };
+    let mut cores: Vec<LinkedCore> = Vec::new();
+    for k in 0..c.cores as usize {
+        let (Some(f), Some(name)) = (text(&man["functions"][k]), text(&man["modules"][k])) else {
+            return Err(shape(mo));
+        };
+        let core = (c.cores > 1).then_some(CoreId(k as u32));
+        let mut m = Module::new(&name, Some(core.unwrap_or(CoreId(0))), c.arch);
+        let func = m.add_function(&f);
+        for (n, mem) in [("%sbuf", MemoryType::Sb), ("%psum", MemoryType::Psum)] {
+            let row = if mem == MemoryType::Sb { spec.sbuf_bytes } else { spec.psum_bytes };
+            add_location(
+                &mut m,
+                func,
+                n,
+                mem,
+                &[spec.partitions, row],
+                AddressSpace::Local,
+                TensorKind::Internal,
+            );
+        }
+        let (list, at) = c.json(Kind::Vars, k as u8, 0)?;
+        let mut core = LinkedCore { reg_numbers: (0..64).collect(), ..LinkedCore::default() };
+        for (i, v) in list.as_array().ok_or_else(|| shape(at))?.iter().enumerate() {
+            if v["id"].as_u64() != Some(i as u64 + 1) {
+                return Err(bad(codes::E0105, at, "variables are not numbered from 1"));
+            }
+            core.vars.push(read_var(&mut m, func, v).ok_or_else(|| shape(at))?);
+        }
+        for n in 0..64u32 {
+            let r = m.regs.push(Register {
+                name: format!("r{n}").as_str().into(),
+                engine: EngineKind::All,
+                num_physical: 1,
+                extra: None,
+            });
+            m.funcs[func].storages.push(Storage::Register(r));
+        }
+        p.modules.push(m);
+        cores.push(core);
+    }
+    own_targets(&mut p);
+    Ok(Frame { program: p, cores, bf21, geo })
+}
+
 fn count(p: &Program, op: Opcode) -> usize {
     p.modules.iter().map(|m| m.insts.values().filter(|i| i.opcode == op).count()).sum()
 }
@@ -526,14 +674,12 @@ fn read_var(m: &mut Module, func: tandem_bir::FuncId, v: &Value) -> Option<Var> 
 /// Locations that remote variables stand for, where the owner has no variable of that name.
 fn own_targets(p: &mut Program) {
     let mut missing = Vec::new();
+    let mut known: Vec<rustc_hash::FxHashSet<tandem_bir::CompactString>> =
+        p.modules.iter().map(|m| m.memlocs.values().map(|l| l.name.clone()).collect()).collect();
     for m in &p.modules {
         for l in m.memlocs.values() {
             let Some(t) = &l.remote_local_target else { continue };
-            let there =
-                p.modules.get(t.core.index()).is_none_or(|o| o.memlocs.values().any(|x| x.name == t.name));
-            let queued =
-                missing.iter().any(|(c, n, ..): &(usize, _, _, _, _)| *c == t.core.index() && *n == t.name);
-            if !there && !queued {
+            if known.get_mut(t.core.index()).is_some_and(|k| k.insert(t.name.clone())) {
                 let space = m.sets[l.set].addr_space;
                 missing.push((t.core.index(), t.name.clone(), l.clone(), m.sets[l.set].kind, space));
             }

@@ -2,6 +2,7 @@
 
 use super::format::{FLAG_CONST, FLAG_DEBUG, FLAG_OWN, GLOBAL, Kind, Section, assemble, engine_ordinal};
 use super::json::canonical;
+use crate::encode::BUNDLE_BYTES;
 use crate::encode::Bf21;
 use crate::encode::addr::Addr8;
 use crate::encode::dma::notified;
@@ -76,7 +77,9 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
                 )]);
             }
             own |= !s.non_authentic.is_empty();
-            push(Kind::Stream, cb, e, s.records.iter().flat_map(|b| b.0).collect());
+            let mut bytes = Vec::with_capacity(s.records.len() * BUNDLE_BYTES);
+            s.records.iter().for_each(|b| bytes.extend_from_slice(&b.0));
+            push(Kind::Stream, cb, e, bytes);
             let m = &p.program.modules[c];
             let mut dma = Vec::new();
             let mut queues: Vec<String> = Vec::new();

@@ -51,10 +51,7 @@ fn sync(b: &Bundle) -> String {
 /// Fields of a record, one line each: offset, name, value.
 pub fn fields(b: &Bundle, form: &Form, arch: ArchLevel) -> String {
     let mut out = String::new();
-    let mut known: u64 = 0xFFF;
     for f in form.fields {
-        let n = u32::from(f.width).min(63);
-        known |= ((1u64 << n) - 1) << f.off;
         let v = b.get(f.off, f.width.min(8));
         let text = match f.kind {
             Kind::Tensor(_, rank, _) => match get_tensor(b, f.off, rank) {
@@ -86,54 +83,190 @@ pub fn fields(b: &Bundle, form: &Form, arch: ArchLevel) -> String {
         };
         let _ = writeln!(out, "        +{:02X} {}: {text}", f.off, f.name);
     }
+    unexplained(b, form.used, &mut out);
+    out
+}
+
+/// How a piece of a transfer or collective record is shown.
+#[derive(Clone, Copy)]
+enum Look {
+    Number,
+    Signed,
+    Float,
+    Dtype,
+    Alu,
+    /// An eight-byte address.
+    Address,
+    /// A packed run, 0 for 65536.
+    Run,
+}
+
+type Piece8 = (u8, u8, &'static str, Look);
+
+const TRANSFER: &[Piece8] = &[
+    (0x0C, 1, "priority class", Look::Number),
+    (0x0D, 1, "completion semaphore", Look::Number),
+    (0x0E, 1, "completion increment", Look::Number),
+    (0x0F, 1, "command", Look::Number),
+    (0x10, 8, "source", Look::Address),
+    (0x18, 4, "source step 0", Look::Signed),
+    (0x1C, 4, "source step 1", Look::Signed),
+    (0x20, 2, "source count 0", Look::Number),
+    (0x22, 2, "source count 1", Look::Number),
+    (0x24, 2, "source run", Look::Run),
+    (0x26, 2, "offset registers", Look::Number),
+    (0x28, 8, "destination", Look::Address),
+    (0x30, 4, "destination step 0", Look::Signed),
+    (0x34, 4, "destination step 1", Look::Signed),
+    (0x38, 2, "destination count 0", Look::Number),
+    (0x3A, 2, "destination count 1", Look::Number),
+    (0x3C, 2, "destination run", Look::Run),
+    (0x3E, 1, "source dtype", Look::Dtype),
+    (0x3F, 1, "destination dtype", Look::Dtype),
+];
+const SHAPE: &[Piece8] = &[
+    (0x0C, 2, "fixed", Look::Number),
+    (0x0E, 1, "fixed", Look::Number),
+    (0x10, 1, "transposition", Look::Number),
+    (0x11, 1, "pairs", Look::Number),
+    (0x20, 4, "step 0", Look::Signed),
+    (0x24, 4, "step 1", Look::Signed),
+    (0x28, 4, "step 2", Look::Signed),
+    (0x2C, 4, "step 3", Look::Signed),
+    (0x30, 4, "count 0", Look::Number),
+    (0x34, 4, "count 1", Look::Number),
+    (0x38, 4, "count 2", Look::Number),
+    (0x3C, 4, "count 3", Look::Number),
+];
+const FOLD: &[Piece8] = &[
+    (0x0C, 1, "fold operation", Look::Alu),
+    (0x0D, 1, "source dtype", Look::Dtype),
+    (0x0E, 1, "kind of extension", Look::Number),
+    (0x10, 8, "source", Look::Address),
+    (0x18, 4, "source step 0", Look::Signed),
+    (0x1C, 4, "source step 1", Look::Signed),
+    (0x20, 4, "source count 0", Look::Number),
+    (0x24, 4, "source count 1", Look::Number),
+    (0x30, 4, "its scale", Look::Float),
+    (0x34, 4, "scale of the first source", Look::Float),
+];
+const TERM_REGISTER: &[Piece8] = &[
+    (0x0C, 1, "side", Look::Number),
+    (0x0D, 1, "term is a register", Look::Number),
+    (0x0E, 1, "kind of extension", Look::Number),
+    (0x0F, 1, "bounds flags", Look::Number),
+    (0x10, 8, "elements per unit", Look::Signed),
+    (0x18, 8, "largest index", Look::Signed),
+    (0x20, 2, "dimension", Look::Signed),
+    (0x22, 1, "register", Look::Number),
+];
+const TERM_INDEX: &[Piece8] = &[
+    (0x0C, 1, "side", Look::Number),
+    (0x0D, 1, "term is an index operand", Look::Number),
+    (0x0E, 1, "kind of extension", Look::Number),
+    (0x0F, 1, "bounds flags", Look::Number),
+    (0x10, 8, "elements per unit", Look::Signed),
+    (0x18, 8, "largest index", Look::Signed),
+    (0x20, 2, "dimension", Look::Signed),
+    (0x22, 1, "index dtype", Look::Dtype),
+    (0x23, 1, "index pairs", Look::Number),
+    (0x24, 8, "indexes", Look::Address),
+    (0x2C, 4, "index step 0", Look::Signed),
+    (0x30, 4, "index step 1", Look::Signed),
+    (0x34, 4, "index step 2", Look::Signed),
+    (0x38, 2, "index count 0", Look::Number),
+    (0x3A, 2, "index count 1", Look::Number),
+    (0x3C, 2, "index count 2", Look::Number),
+];
+const COLLECTIVE: &[Piece8] = &[
+    (0x0C, 1, "op", Look::Alu),
+    (0x0D, 1, "dtype", Look::Dtype),
+    (0x0E, 1, "kind", Look::Number),
+    (0x10, 8, "source", Look::Address),
+    (0x18, 4, "source step 0", Look::Signed),
+    (0x1C, 4, "source step 1", Look::Signed),
+    (0x20, 4, "source count 0", Look::Number),
+    (0x24, 4, "source count 1", Look::Number),
+    (0x28, 8, "second source or destination", Look::Address),
+    (0x30, 4, "its step 0", Look::Signed),
+    (0x34, 4, "its step 1", Look::Signed),
+    (0x38, 4, "its count 0", Look::Number),
+    (0x3C, 4, "its count 1", Look::Number),
+];
+const COLLECTIVE_EXT: &[Piece8] = &[
+    (0x0C, 1, "op", Look::Alu),
+    (0x0D, 1, "dtype", Look::Dtype),
+    (0x0E, 1, "kind", Look::Number),
+    (0x10, 8, "destination", Look::Address),
+    (0x18, 4, "destination step 0", Look::Signed),
+    (0x1C, 4, "destination step 1", Look::Signed),
+    (0x20, 4, "destination count 0", Look::Number),
+    (0x24, 4, "destination count 1", Look::Number),
+    (0x2A, 1, "operand pairs that follow", Look::Number),
+    (0x2B, 1, "sources", Look::Number),
+];
+
+/// Pieces of a record of a transfer or a kept collective.
+fn pieces_of(b: &Bundle, collective: bool) -> Option<&'static [Piece8]> {
+    Some(match b.opcode() {
+        0xD4 => TRANSFER,
+        0xB2 => SHAPE,
+        0xD9 => COLLECTIVE,
+        0xDA if collective => COLLECTIVE_EXT,
+        0xDA => match (b.byte(0x0E), b.byte(0x0D)) {
+            (2, 1) => TERM_REGISTER,
+            (2, _) => TERM_INDEX,
+            _ => FOLD,
+        },
+        _ => return None,
+    })
+}
+
+/// Fields of a transfer or collective record; anything else as 64 bytes. An address that is not there is zero.
+fn plain_fields(b: &Bundle, arch: ArchLevel, collective: bool) -> String {
+    let mut out = String::new();
+    let Some(list) = pieces_of(b, collective) else {
+        for line in b.dump().lines() {
+            let _ = writeln!(out, "        {line}");
+        }
+        return out;
+    };
+    let mut known: u64 = 0xFFF;
+    for &(off, width, name, look) in list {
+        known |= ((1u64 << width) - 1) << off;
+        let v = b.get(off, width);
+        if v == 0 && matches!(look, Look::Address | Look::Signed | Look::Number) && off != 0x0F {
+            continue;
+        }
+        let text = match look {
+            Look::Number => v.to_string(),
+            Look::Signed => b.get_i(off, width).to_string(),
+            Look::Float => format!("{}", f32::from_bits(v as u32)),
+            Look::Dtype => dtype(v as u8, arch),
+            Look::Alu => alu_of_wire(v as u8, arch).map_or_else(|_| format!("{v:#x}?"), |a| a.to_string()),
+            Look::Run => format!("{} bytes", if v == 0 { 65_536 } else { v }),
+            Look::Address => match Addr8::from_wire(v) {
+                Ok(a) if a.var == 0 => address(a.offset),
+                Ok(a) => format!("variable {}+{:#x}", a.var, a.offset),
+                Err(e) => e.message,
+            },
+        };
+        let _ = writeln!(out, "        +{off:02X} {name}: {text}");
+    }
+    unexplained(b, known, &mut out);
+    out
+}
+
+/// Bytes that no field names and that are not zero.
+fn unexplained(b: &Bundle, known: u64, out: &mut String) {
     for (i, v) in b.0.iter().enumerate() {
         if *v != 0 && known >> i & 1 == 0 {
             let _ = writeln!(out, "        +{i:02X} reserved: {v:#04x}");
         }
     }
-    out
-}
-
-/// Fields of a transfer or collective record.
-fn plain_fields(b: &Bundle, arch: ArchLevel) -> String {
-    let mut out = String::new();
-    if b.opcode() != 0xD4 {
-        for (i, row) in b.0[12..].chunks(13).enumerate() {
-            let hex: Vec<String> = row.iter().map(|x| format!("{x:02X}")).collect();
-            let _ = writeln!(out, "        +{:02X} {}", 12 + 13 * i, hex.join(" "));
-        }
-        return out;
+    if b.byte(1) != crate::encode::bundle::INST_WORD_LEN || b.get(2, 2) != 0 {
+        let _ = writeln!(out, "        +01 header: {:02x} {:02x} {:02x}", b.byte(1), b.byte(2), b.byte(3));
     }
-    let _ = writeln!(
-        out,
-        "        +0C priority {}, completion sem{} +{}, command {}",
-        b.byte(0x0C),
-        b.byte(0x0D),
-        b.byte(0x0E),
-        b.byte(0x0F)
-    );
-    for (off, name) in [(0x10u8, "source"), (0x28, "destination")] {
-        let text = match Addr8::from_wire(b.get(off, 8)) {
-            Ok(a) if a.var == 0 => address(a.offset),
-            Ok(a) => format!("variable {}+{:#x}", a.var, a.offset),
-            Err(e) => e.message,
-        };
-        let run = match b.get(off + 20, 2) {
-            0 => 65_536,
-            n => n,
-        };
-        let _ = writeln!(
-            out,
-            "        +{off:02X} {name}: {text} [{},{}][{},{}] runs of {run} bytes",
-            b.get_i(off + 12, 4),
-            b.get(off + 18, 2),
-            b.get_i(off + 8, 4),
-            b.get(off + 16, 2),
-        );
-    }
-    let _ =
-        writeln!(out, "        +3E dtypes: {} to {}", dtype(b.byte(0x3E), arch), dtype(b.byte(0x3F), arch));
-    out
 }
 
 /// Text of one stream. `names` are sorted by first record.
@@ -171,7 +304,7 @@ pub fn stream(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> S
             let _ = writeln!(out, "{:>6} {op:02X} {name}{mark}{s}{label}", at + k);
             match form {
                 Some(f) => out.push_str(&fields(b, f, arch)),
-                None => out.push_str(&plain_fields(b, arch)),
+                None => out.push_str(&plain_fields(b, arch, matches!(piece, Some(Piece::Collective)))),
             }
         }
         at += n;

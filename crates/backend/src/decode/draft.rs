@@ -61,7 +61,7 @@ pub struct DraftOperand {
     /// The pattern's run-time address is into PSUM.
     pub psum: bool,
     /// The operand, when a special field made it.
-    pub made: Option<Operand>,
+    pub made: Option<Box<Operand>>,
 }
 
 /// Most inputs of an instruction of row forms.
@@ -218,15 +218,12 @@ fn set_source(d: &mut Draft, s: Slot, v: u64, kinds: [OpKind; 3], f: &Field) -> 
 /// # Errors
 /// E0104 naming the byte.
 pub fn check_reserved(b: &Bundle, form: &Form) -> WireResult<()> {
-    let mut used: u64 = 0xFFF;
-    for f in form.fields {
-        let n = u32::from(f.width.min(64));
-        let mask = if n >= 64 { u64::MAX } else { (1u64 << n) - 1 };
-        used |= mask << f.off;
-    }
-    for (i, v) in b.0.iter().enumerate() {
-        if *v != 0 && used >> i & 1 == 0 {
-            return Err(refuse(format!("reserved byte {i:#04x} is {v:#04x}, not 0")));
+    let mut free = !form.used;
+    while free != 0 {
+        let i = free.trailing_zeros() as usize;
+        free &= free - 1;
+        if b.0[i] != 0 {
+            return Err(refuse(format!("reserved byte {i:#04x} is {:#04x}, not 0", b.0[i])));
         }
     }
     Ok(())
@@ -355,7 +352,7 @@ pub fn assemble(mut d: Draft, ins: usize, ctx: &DecodeCtx<'_>) -> WireResult<(In
 fn make(o: &DraftOperand, parts: u64, imm: Dtype, ctx: &DecodeCtx<'_>) -> WireResult<Operand> {
     match o.kind {
         OpKind::Absent => Err(refuse("an operand is missing")),
-        OpKind::Made => o.made.clone().ok_or_else(|| refuse("an operand is missing")),
+        OpKind::Made => o.made.as_deref().cloned().ok_or_else(|| refuse("an operand is missing")),
         OpKind::Imm => {
             let dtype = o.dtype.unwrap_or(imm);
             let value = if dtype.is_int() {

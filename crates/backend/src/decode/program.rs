@@ -95,7 +95,11 @@ pub fn decode_stream(
     Ok(out)
 }
 
-fn one(
+/// Decodes the records of one instruction; gives its branch displacement too.
+///
+/// # Errors
+/// E0104 for what is no instruction.
+pub(crate) fn one(
     records: &[Bundle],
     piece: Piece,
     patch: &Patch,

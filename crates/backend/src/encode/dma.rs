@@ -314,7 +314,7 @@ pub fn notified(inst: &Inst) -> Option<u32> {
 ///
 /// # Errors
 /// What does not fit.
-pub fn encode(inst: &Inst, original: &Inst, ctx: &DmaCtx<'_>) -> WireResult<Records> {
+pub fn encode(inst: &Inst, qos: Option<DmaQosClass>, ctx: &DmaCtx<'_>) -> WireResult<Records> {
     let arch = ctx.geo.arch;
     let srcs: Vec<&AccessPattern> = inst.ins.iter().filter_map(Operand::as_ap).collect();
     let dst = inst.outs.first().and_then(Operand::as_ap);
@@ -326,7 +326,7 @@ pub fn encode(inst: &Inst, original: &Inst, ctx: &DmaCtx<'_>) -> WireResult<Reco
     let exact = dynamic || matches!(mode, CopyMode::Transpose | CopyMode::Replicate);
     let mut b = Bundle::new(0xD4);
     if arch >= tandem_bir::ArchLevel::Gen3 {
-        b.put(0x0C, 1, qos_code(original.get_enum(Attr::DmaQos)));
+        b.put(0x0C, 1, qos_code(qos));
     }
     if let Some(s) = sync_of(inst) {
         events::put_wait(&mut b, &s.on_wait)?;

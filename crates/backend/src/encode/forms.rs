@@ -155,6 +155,20 @@ pub struct Form {
     pub imm: Dtype,
     /// Fields in byte order of their purpose.
     pub fields: &'static [Field],
+    /// Bytes that header, events and fields use, one bit each.
+    pub used: u64,
+}
+
+/// Bytes that header, events and a list of fields use.
+pub const fn used_bytes(fields: &[Field]) -> u64 {
+    let mut used: u64 = 0xFFF;
+    let mut i = 0;
+    while i < fields.len() {
+        let n = fields[i].width as u32;
+        used |= if n >= 64 { u64::MAX } else { ((1u64 << n) - 1) << fields[i].off };
+        i += 1;
+    }
+    used
 }
 
 /// The records of one instruction.

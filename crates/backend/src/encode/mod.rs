@@ -73,18 +73,45 @@ pub fn encode_inst(
     env: &CoreEnv<'_>,
     around: &Surroundings<'_>,
 ) -> WireResult<Encoded> {
-    let mut p = env.instruction(inst)?;
-    let ctx = EncodeCtx { geo: env.geo, displacement, var_of: &phys::location_var };
-    let dctx = DecodeCtx { geo: env.geo, var_loc: around.var_loc, whole_var: around.whole_var };
-    match select::plan(&p, env.geo.arch)? {
+    let qos = inst.get_enum(tandem_bir::Attr::DmaQos);
+    physical(env.instruction(inst)?, qos, engine, displacement, env.geo, around)
+}
+
+/// Encodes an instruction that is in physical form, as decoding gives it.
+///
+/// # Errors
+/// Those of [`encode_inst`].
+pub(crate) fn encode_physical(
+    mut inst: Inst,
+    engine: EngineKind,
+    displacement: i64,
+    geo: desc::Geometry,
+    around: &Surroundings<'_>,
+) -> WireResult<Encoded> {
+    let qos = inst.get_enum(tandem_bir::Attr::DmaQos);
+    inst.attrs.remove(tandem_bir::Attr::DmaQos);
+    physical(inst, qos, engine, displacement, geo, around)
+}
+
+fn physical(
+    mut p: Inst,
+    qos: Option<tandem_bir::DmaQosClass>,
+    engine: EngineKind,
+    displacement: i64,
+    geo: desc::Geometry,
+    around: &Surroundings<'_>,
+) -> WireResult<Encoded> {
+    let ctx = EncodeCtx { geo, displacement, var_of: &phys::location_var };
+    let dctx = DecodeCtx { geo, var_loc: around.var_loc, whole_var: around.whole_var };
+    match select::plan(&p, geo.arch)? {
         Plan::Rows(g) => {
-            phys::canonicalise(&mut p, g, &env.geo);
+            phys::canonicalise(&mut p, g, &geo);
             let mut records = encode_group(&p, g, &ctx)?;
             for (f, b) in g.forms.iter().zip(&records) {
-                validate::validate_form(b, f, engine, env.geo.spec)?;
+                validate::validate_form(b, f, engine, geo.spec)?;
             }
             let draft = decode_group(&records, g, &dctx)?;
-            let patch = Patch::between(&p, &draft, env.geo.psum);
+            let patch = Patch::between(&p, &draft, geo.psum);
             let (back, to) = patch.finish(draft, &dctx)?;
             same(&p, &back)?;
             same_sync(&p, &back)?;
@@ -100,10 +127,10 @@ pub fn encode_inst(
             Ok(Encoded { records, patch: checked(patch)?, authentic })
         }
         Plan::Dma => {
-            let dma = DmaCtx { geo: env.geo, places: around.places };
-            let records = dma::encode(&p, inst, &dma)?;
+            let dma = DmaCtx { geo: geo, places: around.places };
+            let records = dma::encode(&p, qos, &dma)?;
             for b in &records {
-                validate::validate_common(b, env.geo.spec)?;
+                validate::validate_common(b, geo.spec)?;
             }
             let target = dma::notified(&p);
             let first = dma::decode(&records, &dma, &Patch { target, ..Patch::default() })?;
@@ -120,7 +147,7 @@ pub fn encode_inst(
             Ok(Encoded { records, patch: checked(patch)?, authentic })
         }
         Plan::Collective => {
-            let dma = DmaCtx { geo: env.geo, places: around.places };
+            let dma = DmaCtx { geo: geo, places: around.places };
             for o in p.ins.iter_mut().chain(&mut p.outs) {
                 if let tandem_bir::Operand::Ap(a) = o {
                     *a = collective::canonical(a)?;
@@ -128,7 +155,7 @@ pub fn encode_inst(
             }
             let records = collective::encode(&p, &dma)?;
             for b in &records {
-                validate::validate_common(b, env.geo.spec)?;
+                validate::validate_common(b, geo.spec)?;
             }
             let patch = dma_patch(&p, &collective::decode(&records, &dma, &Patch::default())?);
             let mut back = collective::decode(&records, &dma, &patch)?;

@@ -209,16 +209,33 @@ pub fn name(byte: u8) -> &'static str {
     row(byte).map_or("reserved", |r| r.name)
 }
 
+/// Bit per header tree (NC-v2 is bit 0), by opcode byte.
+static TREES: [u8; 256] = {
+    let mut out = [0u8; 256];
+    let mut i = 0;
+    while i < OPCODES.len() {
+        let digits = OPCODES[i].generations.as_bytes();
+        let mut k = 0;
+        while k < digits.len() {
+            out[OPCODES[i].byte as usize] |= 1 << (digits[k] - b'2');
+            k += 1;
+        }
+        i += 1;
+    }
+    out
+};
+
 /// The opcode exists on a generation.
+#[inline]
 pub fn exists(byte: u8, arch: ArchLevel) -> bool {
-    let digit = match arch {
+    let bit = match arch {
         ArchLevel::Inferentia => return false,
-        ArchLevel::Sunda => '2',
-        ArchLevel::Gen3 => '3',
-        ArchLevel::CoreV4 => '4',
-        ArchLevel::CoreV5 => '5',
+        ArchLevel::Sunda => 0,
+        ArchLevel::Gen3 => 1,
+        ArchLevel::CoreV4 => 2,
+        ArchLevel::CoreV5 => 3,
     };
-    row(byte).is_some_and(|r| r.generations.contains(digit))
+    TREES[byte as usize] >> bit & 1 == 1
 }
 
 /// A pseudo opcode, which a runtime would rewrite; we run these directly.

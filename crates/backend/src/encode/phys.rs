@@ -168,6 +168,8 @@ impl CoreEnv<'_> {
         let without_operands =
             matches!(inst.opcode, Opcode::CoreBarrier | Opcode::NoOp | Opcode::DevicePrint);
         if !without_operands {
+            out.ins.reserve_exact(inst.ins.len());
+            out.outs.reserve_exact(inst.outs.len());
             for o in &inst.ins {
                 out.ins.push(self.operand(o)?);
             }

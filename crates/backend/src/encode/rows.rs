@@ -4,7 +4,7 @@
 //! listed in `docs/rationale/`.
 
 use super::desc::Walk;
-use super::forms::{Field, Form, Group, Implied, Kind, OutParts, Slot, Special};
+use super::forms::{Field, Form, Group, Implied, Kind, OutParts, Slot, Special, used_bytes};
 use super::tables::*;
 use Kind::*;
 use Slot::{In, Out};
@@ -67,11 +67,18 @@ const fn part(off: u8, width: u8, name: &'static str) -> Field {
     fld(off, width, name, Kind::Part)
 }
 const fn form(byte: u8, fields: &'static [Field]) -> Form {
-    Form { byte, authentic: true, out_parts: OutParts::Channels, imm: Dtype::Float32, fields }
+    Form {
+        byte,
+        authentic: true,
+        out_parts: OutParts::Channels,
+        imm: Dtype::Float32,
+        fields,
+        used: used_bytes(fields),
+    }
 }
 /// A layout of our own.
 const fn ours(byte: u8, fields: &'static [Field]) -> Form {
-    Form { byte, authentic: false, out_parts: OutParts::Channels, imm: Dtype::Float32, fields }
+    Form { authentic: false, ..form(byte, fields) }
 }
 const fn bitvec(f: Form) -> Form {
     Form { imm: Dtype::Int32, ..f }
@@ -610,13 +617,7 @@ pub static SEQUENCE_BOUNDS: Form = form(
     ],
 );
 /// 0xF2 with integer immediates.
-pub static NONZERO_INT: Form = Form {
-    imm: Dtype::Int32,
-    byte: 0xF2,
-    authentic: false,
-    out_parts: OutParts::Channels,
-    fields: NONZERO_FIELDS,
-};
+pub static NONZERO_INT: Form = bitvec(ours(0xF2, NONZERO_FIELDS));
 const NONZERO_FIELDS: &[Field] = &[
     tensor(0x10, 3, "src", I0),
     dtype(0x20, "in_dtype", I0),

@@ -559,7 +559,7 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
             let o = d.slot(Slot::In(0));
             o.kind = OpKind::Made;
             let value = ImmValue::Int(b.get(0x20, 8) as i64);
-            o.made = Some(Operand::Imm(Immediate { dtype: Dtype::Int64, value }));
+            o.made = Some(Box::new(Operand::Imm(Immediate { dtype: Dtype::Int64, value })));
         }
         Special::MoveSource => {
             if b.byte(0x0C) != 1 || b.byte(0x19) != 0 || b.get(0x24, 4) != 0 {
@@ -595,7 +595,7 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
                 .ok_or_else(|| refuse(format!("variable {} does not exist", b.get(f.off, 4))))?;
             let o = d.slot(Slot::In(0));
             o.kind = OpKind::Made;
-            o.made = Some(Operand::Ap(ap));
+            o.made = Some(Box::new(Operand::Ap(ap)));
         }
         Special::ScalarAddress(slot) => {
             let (var, off) = (b.get(f.off, 4) as u32, b.get(f.off + 4, 4) as u32);
@@ -614,12 +614,12 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
                     (ctx.var_loc)(var).ok_or_else(|| refuse(format!("variable {var} does not exist")))?;
                 let o = d.slot(slot);
                 o.kind = OpKind::Made;
-                o.made = Some(Operand::Ap(tandem_bir::AccessPattern::new(
+                o.made = Some(Box::new(Operand::Ap(tandem_bir::AccessPattern::new(
                     loc,
                     dtype,
                     i64::from(off / size),
                     &[(1, 1)],
-                )));
+                ))));
             }
         }
         Special::ScalarRegister(slot) => {
@@ -648,7 +648,7 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
                 }));
                 let o = d.slot(slot);
                 o.kind = OpKind::Made;
-                o.made = Some(Operand::Ap(a));
+                o.made = Some(Box::new(Operand::Ap(a)));
             }
         }
         Special::MatmulFlags => d.inst.set(Attr::AccumulationFlag, i64::from(b.byte(f.off))),
@@ -688,10 +688,10 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
             if b.byte(f.off) != 0 {
                 let o = d.slot(Slot::In(2));
                 o.kind = OpKind::Made;
-                o.made = Some(Operand::Imm(Immediate {
+                o.made = Some(Box::new(Operand::Imm(Immediate {
                     dtype: Dtype::Int32,
                     value: ImmValue::Int(i64::from(b.byte(f.off))),
-                }));
+                })));
             }
         }
     }

@@ -153,13 +153,15 @@ pub fn expand(
 
 /// Edges to an old instruction become edges to what it became.
 fn remap_deps(m: &mut Module, blocks: &[BlockId], became: &FxHashMap<InstId, Vec<InstId>>) {
+    let mut seen: rustc_hash::FxHashSet<InstId> = rustc_hash::FxHashSet::default();
     for &b in blocks {
         for i in m.blocks[b].insts.clone() {
             let old = std::mem::take(&mut m.insts[i].deps);
             let mut deps: Vec<Dep> = Vec::with_capacity(old.len());
+            seen.clear();
             for d in old {
                 for to in became.get(&d.inst).map_or(&[][..], Vec::as_slice) {
-                    if *to != i && !deps.iter().any(|x| x.inst == *to) {
+                    if *to != i && seen.insert(*to) {
                         deps.push(Dep { inst: *to, kind: d.kind });
                     }
                 }
@@ -456,7 +458,13 @@ pub fn whole_memory(
         OnChip::Sbuf => ("%sbuf", MemoryType::Sb),
         OnChip::Psum => ("%psum", MemoryType::Psum),
     };
-    if let Some(l) = m.find_location(func, name) {
+    // made last, so that it is found at once
+    let storages = m.funcs[func].storages.iter().rev();
+    let found = storages.take(16).find_map(|s| match s {
+        Storage::Set(s) => m.sets[*s].locs.iter().copied().find(|l| m.memlocs[*l].name == name),
+        Storage::Register(_) => None,
+    });
+    if let Some(l) = found.or_else(|| m.find_location(func, name)) {
         return l;
     }
     let dims = [geo.spec.partitions, geo.pitch(mem)];

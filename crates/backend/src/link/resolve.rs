@@ -13,12 +13,13 @@ use tandem_bir::{AddressSpace, CoreId, MemLocId, MemoryType, Module, Operand, Pr
 /// N0003 to N0007 and N0021; every finding is reported.
 pub fn remote_addr_map(p: &mut Program, diags: &mut Vec<Diagnostic>) {
     let mut copies = Vec::new();
+    let index = OwnerIndex::new(p);
     for (c, m) in p.modules.iter().enumerate() {
         let used = used_locations(m);
         for (l, loc) in m.memlocs.iter() {
             let Some(t) = &loc.remote_local_target else { continue };
             let site = || Site { core: m.core, path: loc.name.to_string(), ..Site::default() };
-            let Some((oc, ol)) = find_owner(p, m, l, t.core, &t.name) else {
+            let Some((oc, ol)) = index.find(p, m, l, t.core, &t.name) else {
                 if used[l.index()] {
                     diags.push(
                         Diagnostic::new(
@@ -90,22 +91,55 @@ pub fn remote_addr_map(p: &mut Program, diags: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The owner's location: same function first, then any function of the owner.
-pub fn find_owner(
-    p: &Program,
-    m: &Module,
-    l: MemLocId,
-    core: CoreId,
-    name: &str,
-) -> Option<(usize, MemLocId)> {
-    let oc = core.index();
-    let om = p.modules.get(oc)?;
-    let set = m.memlocs.get(l)?.set;
-    let func = m
-        .all_functions()
-        .find(|f| m.funcs[*f].storages.iter().any(|s| matches!(s, tandem_bir::Storage::Set(x) if *x == set)));
-    let same = func.and_then(|f| om.find_function(&m.funcs[f].name)).and_then(|f| om.find_location(f, name));
-    same.or_else(|| om.all_functions().find_map(|f| om.find_location(f, name))).map(|l| (oc, l))
+/// Locations of every core by function and name.
+struct OwnerIndex<'p> {
+    /// Per core: by function name and location name, and by location name alone (the first function that has it).
+    by_name: Vec<FxHashMap<(&'p str, &'p str), MemLocId>>,
+    anywhere: Vec<FxHashMap<&'p str, MemLocId>>,
+    /// Per core: function of a set.
+    func_of: Vec<FxHashMap<tandem_bir::SetId, &'p str>>,
+}
+
+impl<'p> OwnerIndex<'p> {
+    fn new(p: &'p Program) -> OwnerIndex<'p> {
+        let mut out = OwnerIndex { by_name: Vec::new(), anywhere: Vec::new(), func_of: Vec::new() };
+        for m in &p.modules {
+            let (mut by_name, mut anywhere, mut func_of) =
+                (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+            for f in m.all_functions() {
+                let func = m.funcs[f].name.as_str();
+                for s in &m.funcs[f].storages {
+                    let tandem_bir::Storage::Set(s) = s else { continue };
+                    func_of.entry(*s).or_insert(func);
+                    for &l in &m.sets[*s].locs {
+                        let name = m.memlocs[l].name.as_str();
+                        by_name.entry((func, name)).or_insert(l);
+                        anywhere.entry(name).or_insert(l);
+                    }
+                }
+            }
+            out.by_name.push(by_name);
+            out.anywhere.push(anywhere);
+            out.func_of.push(func_of);
+        }
+        out
+    }
+
+    /// The owner's location: same function first, then any function of the owner.
+    fn find(
+        &self,
+        p: &Program,
+        m: &Module,
+        l: MemLocId,
+        core: CoreId,
+        name: &str,
+    ) -> Option<(usize, MemLocId)> {
+        let oc = core.index();
+        let own = p.modules.iter().position(|x| std::ptr::eq(x, m))?;
+        let set = m.memlocs.get(l)?.set;
+        let same = self.func_of[own].get(&set).and_then(|f| self.by_name.get(oc)?.get(&(*f, name)));
+        same.or_else(|| self.anywhere.get(oc)?.get(name)).map(|l| (oc, *l))
+    }
 }
 
 /// Which locations an instruction of the module names.
