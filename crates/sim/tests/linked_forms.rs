@@ -208,7 +208,7 @@ module @nc00 core 0 arch gen3 {{
     set @u_set = Internal NeuronSBTensor Local float32 [1 x 4096] {{ loc @u = SB [1, 16384] }}
     block b0 {{
       all = DMACopy Unassigned @t[[4096,1] [1,{n}]] float32 <- @x[[1,{n}]] float32
-      clear = Memset DVE @u[[4096,1] [1,4096]] float32 <- {{mode = Const, constant = 0}}
+      clear = Memset DVE @u[[4096,1] [1,4096]] float32 {{mode = Const, constant = 0}}
       {inner}
       save = DMACopy Unassigned @out[[1,{n}]] float32 <- @u[[4096,1] [1,{n}]] float32
     }}

@@ -7,7 +7,7 @@
 //! start flag may clear more than the destination; the last one before a read gets the stop flag.
 
 use super::peel::peel;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::ap::merge_pairs;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::inst::table::AUTO_ACCUMULATION;
@@ -45,18 +45,26 @@ impl Psum {
     fn row(&mut self, p: usize) -> &mut [u32] {
         self.0[p].get_or_insert_with(|| vec![CLOSED; UNITS].into())
     }
-    fn join(&mut self, other: &Psum) -> bool {
+    /// `same` gets pairs of instructions of which either may have opened a unit.
+    fn join(&mut self, other: &Psum, same: &mut FxHashSet<(u32, u32)>) -> bool {
         let mut changed = false;
         for p in 0..PARTITIONS {
             if self.0[p].is_none() && other.0[p].is_none() {
                 continue;
             }
             let theirs = other.0[p].as_deref();
+            let mut last = (CLOSED, CLOSED);
             for (k, c) in self.row(p).iter_mut().enumerate() {
                 let t = theirs.map_or(CLOSED, |r| r[k]);
                 let new = match (*c, t) {
                     (CLOSED, CLOSED) => CLOSED,
-                    (a, b) if a > MAYBE && b > MAYBE => a,
+                    (a, b) if a > MAYBE && b > MAYBE => {
+                        if a != b && last != (a, b) {
+                            same.insert((a, b));
+                            last = (a, b);
+                        }
+                        a
+                    }
                     _ => MAYBE,
                 };
                 changed |= new != *c;
@@ -172,6 +180,7 @@ fn decide(m: &Module, func: FuncId) -> (FxHashMap<InstId, i64>, Vec<Refused>) {
         entry.insert(*first, Psum::new());
     }
     let mut work: Vec<BlockId> = blocks.first().copied().into_iter().collect();
+    let mut same: FxHashSet<(u32, u32)> = FxHashSet::default();
     let mut guard = 0usize;
     while let Some(b) = work.pop() {
         guard += 1;
@@ -191,7 +200,7 @@ fn decide(m: &Module, func: FuncId) -> (FxHashMap<InstId, i64>, Vec<Refused>) {
                     work.push(*t);
                 }
                 Some(e) => {
-                    if e.join(&s) {
+                    if e.join(&s, &mut same) {
                         work.push(*t);
                     }
                 }
@@ -200,17 +209,14 @@ fn decide(m: &Module, func: FuncId) -> (FxHashMap<InstId, i64>, Vec<Refused>) {
     }
     let mut flags: FxHashMap<InstId, i64> = FxHashMap::default();
     let mut refused = Vec::new();
+    let mut ends: FxHashSet<u32> = FxHashSet::default();
     for &b in blocks {
         let Some(mut s) = entry.get(&b).cloned() else { continue };
         for &i in &m.blocks[b].insts {
             let mut decided: Option<Result<i64, (&'static str, bool)>> = None;
             let mut stopped = Vec::new();
             step(m, i, &mut s, &mut |_, r| decided = Some(r), &mut |w| stopped.push(w));
-            for w in stopped {
-                if let Some(f) = flags.get_mut(&w) {
-                    *f |= 2;
-                }
-            }
+            ends.extend(stopped.into_iter().map(open));
             match decided {
                 Some(Ok(f)) if is_auto(m, i) => {
                     flags.insert(i, f);
@@ -220,6 +226,26 @@ fn decide(m: &Module, func: FuncId) -> (FxHashMap<InstId, i64>, Vec<Refused>) {
                 }
                 _ => {}
             }
+        }
+    }
+    // the stop flag goes to every matmul that may be the last before the read
+    loop {
+        let more: Vec<u32> = same
+            .iter()
+            .filter_map(|(a, b)| match (ends.contains(a), ends.contains(b)) {
+                (true, false) => Some(*b),
+                (false, true) => Some(*a),
+                _ => None,
+            })
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        ends.extend(more);
+    }
+    for (i, f) in &mut flags {
+        if ends.contains(&open(*i)) {
+            *f |= 2;
         }
     }
     (flags, refused)
