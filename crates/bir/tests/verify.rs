@@ -351,6 +351,22 @@ fn types_group() {
     let int = |l| ap(l, Dtype::Int32, &[(P, 128), (1, 64)]);
     expect(inst("tt", |i| i.ins[1] = int(at(B))), codes::V0305, "float32 at input 0 and int32 at input 1");
     expect(inst("sh", |i| i.outs[0] = int(at(B))), codes::V0305, "`sh`");
+    let half = |l| ap(l, Dtype::Bfloat16, &[(2 * P, 128), (1, 64)]);
+    assert!(inst("tt", |i| i.ins[1] = half(at(B))).is_empty(), "an input of each floating-point type");
+    // One row spread over a block of 32.
+    let rows = |l, n| ap(l, Dtype::Float32, &[(P, n), (1, 64)]);
+    let spread = |src, dst, mask: i64| {
+        inst("sh", |i| {
+            i.ins[0] = rows(at(A), src);
+            i.outs[0] = rows(at(B), dst);
+            i.set(Attr::Mask, vec![mask; 32]);
+        })
+    };
+    assert!(spread(1, 32, 0).is_empty(), "row 0 goes to all");
+    assert!(spread(33, 64, 0).is_empty(), "and so in every block");
+    assert!(spread(1, 32, 255).is_empty(), "no row goes anywhere");
+    expect(spread(1, 33, 0), codes::V0405, "row 32 goes to 32");
+    expect(spread(1, 32, 1), codes::V0405, "row 1 goes to 0");
     let k = |l, d| ap(l, d, &[(if d == Dtype::Bfloat16 { 2 * P } else { P }, 64), (1, 64)]);
     expect(inst("mm", |i| i.ins[0] = k(at(A), Dtype::Bfloat16)), codes::V0305, "bfloat16 at input 0");
     assert!(

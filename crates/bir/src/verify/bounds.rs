@@ -243,6 +243,7 @@ fn shapes<'p>(cx: &mut Cx<'p>, at: At<'p>) {
                 disagree(cx, at, 2, n, out.num_elems(), SAME);
             }
         }
+        ShapeRule::Shuffle => shuffle(cx, at),
         ShapeRule::Reduce => reduce(cx, at),
         ShapeRule::Pool => {
             let (Some(i), Some(o)) = (input(0), out) else { return };
@@ -333,6 +334,35 @@ fn eight_values<'p>(cx: &mut Cx<'p>, at: At<'p>, vals: Option<&AccessPattern>) {
     if let Some(v) = vals {
         let n = v.elems_per_partition();
         disagree(cx, at, 1, n, 8, "the instruction searches eight values per partition");
+    }
+}
+
+/// A shuffle copies whole rows; its source may have fewer partitions than its destination, as a row spread over a block of
+/// 32 has (the vendor's kernel library does that with biases).
+fn shuffle<'p>(cx: &mut Cx<'p>, at: At<'p>) {
+    let (Some(i), Some(o)) =
+        (at.inst.ins.first().and_then(Operand::as_ap), at.inst.outs.first().and_then(Operand::as_ap))
+    else {
+        return;
+    };
+    let why = "rows of source and destination of a shuffle have equal element counts";
+    disagree(cx, at, 0, i.elems_per_partition(), o.elems_per_partition(), why);
+    let mask = at.inst.get_ints(Attr::Mask);
+    if mask.len() != 32 {
+        return;
+    }
+    // Blocks are alike, and the source has as many partitions in each but the last.
+    let (have, rows) = (i.num_partitions(), o.num_partitions());
+    for p in 0..rows.min(128) {
+        let Some(from) = mask.get((p % 32) as usize).filter(|m| (0..32).contains(*m)) else { continue };
+        let from = p / 32 * 32 + from.unsigned_abs();
+        if from >= have {
+            let message =
+                format!("{} has {have} partitions, row {from} goes to {p}", operand_name(at.inst, List::In, 0));
+            let d = cx.diag(codes::V0405, at, message);
+            cx.push(d.note("row mask[i] of a block of 32 partitions goes to row i"));
+            return;
+        }
     }
 }
 

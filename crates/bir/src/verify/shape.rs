@@ -12,6 +12,8 @@ pub enum ShapeRule {
     Free,
     /// The inputs at these positions that are memory have as many elements as output 0.
     Same(&'static [usize]),
+    /// Input 0 has as many elements per partition as output 0, and the rows that the `mask` takes.
+    Shuffle,
     /// The innermost pairs that the `axis` attribute names fold away; `C` folds the partitions.
     Reduce,
     /// The two innermost pairs fold away.
@@ -52,12 +54,12 @@ pub fn shape_rule(op: Opcode) -> ShapeRule {
         | Opcode::Save
         | Opcode::TensorScalar
         | Opcode::GpsimdSb2Sb
-        | Opcode::StreamShuffle
         | Opcode::StreamTranspose
         | Opcode::Dropout
         | Opcode::TensorScalarAffineSelect
         | Opcode::RangeSelect
         | Opcode::Exponential => R::Same(&[0]),
+        Opcode::StreamShuffle => R::Shuffle,
         Opcode::TensorTensor => R::Same(&[0, 1]),
         Opcode::TensorScalarPtr | Opcode::TensorScalarCache => R::TensorScalar,
         Opcode::Matmult => R::Matmul,

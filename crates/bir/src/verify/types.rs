@@ -197,9 +197,15 @@ fn dtypes<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let inst = at.inst;
     match inst.opcode.spec().family {
         Family::Elementwise if inst.opcode == Opcode::TensorTensor => {
-            let in_sb = |i| ap_at(at.module, &inst.ins, i).is_some_and(|(_, l)| l.mem == MemoryType::Sb);
-            if in_sb(0) && in_sb(1) {
-                same(cx, at, (In, 0), (In, 1), "both SBUF inputs of a TensorTensor share an element type");
+            // The specification, file 03 §9.10, wants one element type; but the record holds a type for each input (file 07
+            // §7.4), and the vendor's kernel library adds float16 and float32 tensors. So only a mixture of
+            // integers and floating point, which one datapath cannot read, is refused.
+            let in_sb = |i| ap_at(at.module, &inst.ins, i).filter(|(_, l)| l.mem == MemoryType::Sb);
+            if let (Some((a, _)), Some((b, _))) = (in_sb(0), in_sb(1))
+                && a.dtype.is_int() != b.dtype.is_int()
+            {
+                let why = "both SBUF inputs of a TensorTensor are integers, or both are floating point";
+                same(cx, at, (In, 0), (In, 1), why);
             }
         }
         Family::Matmul if inst.opcode == Opcode::Matmult => matmul(cx, at),
