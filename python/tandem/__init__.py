@@ -13,7 +13,8 @@ from ._core import NkiTensor, __version__
 from . import errors, nki
 from ._arrays import Spec
 from ._launch import Kernel, Traced, jit, simulate, trace
-from ._run import Options, Report
+from ._run import Options, Report, Run
+from ._verbs import Timing
 from .errors import CheckError, Finding, KernelError, RunError, TandemError, TraceError
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "NkiTensor",
     "Options",
     "Report",
+    "Run",
     "RunError",
     "Spec",
     "TandemError",
+    "Timing",
     "TraceError",
     "Traced",
     "__version__",

@@ -13,12 +13,19 @@ def dtype_name(dtype):
         name = str(dtype).removeprefix("torch.")
     else:
         try:
-            name = _np.dtype(dtype).name
+            made = _np.dtype(dtype)
+            name = made.name
+            if made.names and made.itemsize == _PACKED.get(made.names[0]) and len(made.names) == 1:
+                # A packed type is a structure of one field of its name.
+                name = made.names[0]
         except TypeError:
             name = getattr(dtype, "__name__", str(dtype))
     name = {"bool_": "bool", "float8_e4m3b11fnuz": None}.get(name, name)
     return name if name in _ELEMENTS else None
 
+
+#: Bytes of the packed types.
+_PACKED = {"float8_e4m3fn_x4": 4, "float8_e5m2_x4": 4, "float4_e2m1fn_x4": 2}
 
 _ELEMENTS = frozenset(
     """bfloat16 bool float16 float32 float4_e2m1fn_x4 float8_e3m4 float8_e4m3 float8_e4m3fn float8_e4m3fn_x4

@@ -11,7 +11,7 @@ import time as _time
 
 import numpy as np
 
-from . import _core
+from . import _core, _verbs
 from ._arrays import Spec, is_torch, numpy_dtype, spec_of, store_back, to_numpy, to_torch
 from .errors import CheckError, Finding, KernelError, RunError
 
@@ -115,6 +115,9 @@ class Report(list):
         """The findings as JSON."""
         return json.dumps(list(self), sort_keys=True)
 
+    def _repr_html_(self):
+        return f"<pre>{html.escape(str(self))}</pre>"
+
 
 class Explanation(list):
     """One row per swap or collective; prints as text."""
@@ -123,6 +126,9 @@ class Explanation(list):
 
     def __str__(self):
         return self.text or "no swaps and no collectives"
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 class Run:
@@ -157,6 +163,13 @@ class Run:
     def __len__(self):
         return len(self.outputs)
 
+    def __repr__(self):
+        made = ", ".join(f"{k} {v.dtype} {list(v.shape)}" for k, v in self.outputs.items())
+        return f"<run {self.stop}: {made or 'no outputs'}; {len(self.findings)} findings>"
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(repr(self))}\n{html.escape(str(self.findings))}</pre>"
+
 
 class _Progress:
     """One line on a terminal, from the second second on."""
@@ -177,6 +190,13 @@ class _Progress:
         if self.shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+class Page(str):
+    """The report page; a notebook shows it in a frame."""
+
+    def _repr_html_(self):
+        return f'<iframe srcdoc="{html.escape(self)}" style="width:100%;height:40em;border:0"></iframe>'
 
 
 class Traced:
@@ -313,6 +333,17 @@ class Traced:
         if strict:
             result.findings.raise_errors(RunError)
         return result
+
+    def time(self, options=None, **changes):
+        """The predicted time: numbers by name, `.ns`, `.us`; prints as `tandem time` does.
+
+        Control flow that depends on data takes the values given while tracing, others are made up.
+        """
+        return _verbs.time(self, self.values, _options(options, changes), _finding)
+
+    def report(self, path=None, options=None, **changes):
+        """One self-contained HTML page: swaps, timeline, memory, findings. Written to `path` when there is one."""
+        return Page(_verbs.report(self, self.values, _options(options, changes), path))
 
     def _collect(self, made, extra):
         """Arrays from bytes; of several ranks, a leading dimension is the rank."""

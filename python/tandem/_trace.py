@@ -49,6 +49,12 @@ def _span(code, lasti):
     return next(itertools.islice(code.co_positions(), lasti // 2, None), (None,) * 4)
 
 
+def short(file):
+    """A file below the working directory by its path from there, so that traces do not depend on where that is."""
+    here = os.getcwd() + os.sep
+    return file.removeprefix(here) if file else file
+
+
 def here():
     """Where the kernel is, as the extension's `Pos`."""
     frame = _kernel_frame()
@@ -59,7 +65,7 @@ def here():
     known = _positions.get(key)
     if known is None or known[0] is not code:
         line, end, column, end_column = _span(code, frame.f_lasti)
-        pos = Pos(code.co_filename, line or frame.f_lineno, column or 0, end, end_column)
+        pos = Pos(short(code.co_filename), line or frame.f_lineno, column or 0, end, end_column)
         known = _positions[key] = (code, pos)
     return known[1]
 
@@ -67,7 +73,7 @@ def here():
 def place():
     """`(file, line)` of the kernel."""
     frame = _kernel_frame()
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (None, None)
+    return (short(frame.f_code.co_filename), frame.f_lineno) if frame is not None else (None, None)
 
 
 def error(code, message, function=None, argument=None, help=None):
@@ -397,7 +403,7 @@ def _from_traceback(exc):
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
         if not name.startswith(_PACKAGE):
-            file, line = name, tb.tb_lineno
+            file, line = short(name), tb.tb_lineno
         tb = tb.tb_next
     return file, line
 

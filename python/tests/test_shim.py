@@ -8,6 +8,7 @@ from tandem.nki import shim
 made = shim.install()
 assert made and shim.install() == []
 import numpy as np
+import tandem
 import nki_cpu_simulator.nki.builtin, nki_cpu_simulator.nki.compiler
 import nki_cpu_simulator.nki.isa as nisa
 import nki_cpu_simulator.nki.isa.constants as constants
@@ -25,6 +26,15 @@ from neuronxcc.starfish.support.dtype import static_cast
 assert mutable_tensor is nl.ndarray and static_cast is dt.static_cast
 assert dt.static_cast(np.ones(2), dt.bfloat16).dtype == dt.bfloat16
 assert dt.is_float_type(dt.float8_e5m2) and not dt.is_float_type("int32")
+for name in ("float8_e4m3fn_x4", "float8_e5m2_x4", "float4_e2m1fn_x4"):
+    packed = getattr(dt, name)
+    assert name in str(packed) and dt.sizeinbytes(packed) == (2 if "float4" in name else 4)
+    values = np.array([[0.5, -1.0, 2.0, 6.0, 1.5, 0.0, -4.0, 3.0]], np.float32)
+    four = dt.static_cast(values, packed)
+    assert four.shape == (1, 2) and np.array_equal(dt.static_cast(four, np.float32), values)
+    assert tandem._dtypes.dtype_name(four.dtype) == name
+# The first value lies in the lowest bits.
+assert dt.static_cast(np.array([1.0, 0, 0, 0], np.float32), dt.float4_e2m1fn_x4).view(np.uint16)[0] == 2
 
 @nki.jit
 def double(x):

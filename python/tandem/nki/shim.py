@@ -6,7 +6,8 @@ Each only where nothing of that name is found. Use it through the pytest plug-in
 
     python -m pytest -p tandem.nki.pytest --test-mode=simulation -m fast ...
 
-Packed element types (`float8_e4m3fn_x4` and kin) have no numpy type here; tests that need them fail by that name.
+Packed element types (`float8_e4m3fn_x4` and kin) are numpy types of one field of that name: they can be made, cast by
+`static_cast`, viewed as bits, and given to a kernel. Their outputs come back as bits.
 """
 
 from __future__ import annotations
@@ -43,9 +44,50 @@ def _module(name, package=True, **names):
     return module
 
 
+#: Packed element types: the numpy type, the type of one value, values in one element.
+X4 = {
+    name: (np.dtype([(name, "u1", (size,))]), getattr(ml_dtypes, one, None), 4)
+    for name, one, size in (
+        ("float8_e4m3fn_x4", "float8_e4m3fn", 4),
+        ("float8_e5m2_x4", "float8_e5m2", 4),
+        ("float4_e2m1fn_x4", "float4_e2m1fn", 2),
+    )
+}
+
+
+def _packed(dtype):
+    """The row of `X4` that a type is, or None."""
+    names = getattr(dtype, "names", None)
+    return X4.get(names[0] if names and len(names) == 1 else dtype if isinstance(dtype, str) else None)
+
+
 def static_cast(x, dtype):
-    """An array in another element type."""
-    return np.asarray(x).astype(dtype)
+    """An array in another element type. Of packed types the last dimension counts elements of four values."""
+    x = np.asarray(x)
+    if row := _packed(x.dtype):
+        numpy_type, one, n = row
+        bits = np.ascontiguousarray(x).view(np.uint8).reshape(*x.shape[:-1], x.shape[-1] * numpy_type.itemsize)
+        if numpy_type.itemsize < n:
+            bits = np.stack([bits & 15, bits >> 4], -1).reshape(*x.shape[:-1], x.shape[-1] * n)
+        x = bits.view(one)
+    if row := _packed(dtype):
+        numpy_type, one, n = row
+        bits = np.ascontiguousarray(x.astype(one)).view(np.uint8)
+        if numpy_type.itemsize < n:
+            bits = bits[..., 0::2] | bits[..., 1::2] << 4
+        return np.ascontiguousarray(bits).view(numpy_type)
+    return x.astype(dtype)
+
+
+def sizeinbytes(dtype):
+    """Bytes of one element."""
+    row = _packed(dtype)
+    return (row[0] if row else np.dtype(dtype)).itemsize
+
+
+def finfo(dtype):
+    """Limits of a floating-point type."""
+    return ml_dtypes.finfo(dtype)
 
 
 def is_float_type(dtype):
@@ -86,7 +128,15 @@ def install():
     if _absent("neuron_dtypes"):
         named = ("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2")
         types_ = {n: getattr(ml_dtypes, n) for n in named if hasattr(ml_dtypes, n)}
-        make("neuron_dtypes", static_cast=static_cast, is_float_type=is_float_type, **types_)
+        types_.update({name: row[0] for name, row in X4.items()})
+        make(
+            "neuron_dtypes",
+            static_cast=static_cast,
+            is_float_type=is_float_type,
+            sizeinbytes=sizeinbytes,
+            finfo=finfo,
+            **types_,
+        )
     if _absent("neuronxcc"):
         for name in ("neuronxcc", "neuronxcc.nki", "neuronxcc.starfish", "neuronxcc.starfish.support"):
             make(name)
