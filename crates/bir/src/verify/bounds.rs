@@ -357,8 +357,10 @@ fn shuffle<'p>(cx: &mut Cx<'p>, at: At<'p>) {
         let Some(from) = mask.get((p % 32) as usize).filter(|m| (0..32).contains(*m)) else { continue };
         let from = p / 32 * 32 + from.unsigned_abs();
         if from >= have {
-            let message =
-                format!("{} has {have} partitions, row {from} goes to {p}", operand_name(at.inst, List::In, 0));
+            let message = format!(
+                "{} has {have} partitions, row {from} goes to {p}",
+                operand_name(at.inst, List::In, 0)
+            );
             let d = cx.diag(codes::V0405, at, message);
             cx.push(d.note("row mask[i] of a block of 32 partitions goes to row i"));
             return;

@@ -192,22 +192,13 @@ fn only<'p>(cx: &mut Cx<'p>, at: At<'p>, l: List, i: usize, ok: fn(Dtype) -> boo
 const NO_CAST: &str = "this instruction moves bits and does not convert";
 
 /// Element-type rules that have a source. Types without an arm have none.
+///
+/// The specification, file 03 §9.10, wants one element type for both SBUF inputs of a TensorTensor. But its record holds a type for
+/// each input (file 07 §7.4), and kernels of the vendor's library add float16 or uint8 to float32 tensors: no rule here.
 fn dtypes<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     use List::{In, Out};
     let inst = at.inst;
     match inst.opcode.spec().family {
-        Family::Elementwise if inst.opcode == Opcode::TensorTensor => {
-            // The specification, file 03 §9.10, wants one element type; but the record holds a type for each input (file 07
-            // §7.4), and the vendor's kernel library adds float16 and float32 tensors. So only a mixture of
-            // integers and floating point, which one datapath cannot read, is refused.
-            let in_sb = |i| ap_at(at.module, &inst.ins, i).filter(|(_, l)| l.mem == MemoryType::Sb);
-            if let (Some((a, _)), Some((b, _))) = (in_sb(0), in_sb(1))
-                && a.dtype.is_int() != b.dtype.is_int()
-            {
-                let why = "both SBUF inputs of a TensorTensor are integers, or both are floating point";
-                same(cx, at, (In, 0), (In, 1), why);
-            }
-        }
         Family::Matmul if inst.opcode == Opcode::Matmult => matmul(cx, at),
         Family::DataMove => {
             same(cx, at, (In, 0), (Out, 0), NO_CAST);
