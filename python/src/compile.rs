@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::link::{self, LinkOptions};
 use tandem_backend::{LocalAllReduce, PassOptions, PassOutcome, PtcomMode, Transport, pipeline};
-use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::diag::{Diagnostic, Severity, Site, codes};
 use tandem_bir::{ArchLevel, Program, verify};
 use tandem_check::CheckOptions;
 use tandem_klr::KlrFile;
@@ -30,6 +30,17 @@ pub(crate) enum RunLevel {
     Bundles,
 }
 
+/// What a use of bytes that nothing has written is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uninit {
+    /// A finding of severity error.
+    Error,
+    /// A warning.
+    Warn,
+    /// Not looked for.
+    Off,
+}
+
 /// Options of all stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -52,6 +63,7 @@ pub(crate) struct Options {
     pub(crate) birsim: bool,
     pub(crate) step_limit: Option<u64>,
     pub(crate) race_check: bool,
+    pub(crate) uninit: Uninit,
 }
 
 impl Options {
@@ -87,6 +99,10 @@ impl Options {
     fn run(&self) -> RunOptions {
         let mut o =
             RunOptions { schedule: self.schedule, race_check: self.race_check, ..RunOptions::default() };
+        o.undefined_check = self.uninit != Uninit::Off;
+        if self.uninit == Uninit::Warn {
+            o.undefined_severity = Severity::Warning;
+        }
         if self.birsim {
             o.profile = NumericProfile::birsim();
         }

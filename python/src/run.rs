@@ -1,7 +1,7 @@
 //! Compiling and simulating for Python: options from a dict, work on a thread without the interpreter lock, findings
 //! and rows as JSON text. Ctrl-C stops the work.
 
-use crate::compile::{self, Constants, Options, RunLevel, Staged};
+use crate::compile::{self, Constants, Options, RunLevel, Staged, Uninit};
 use crate::kernel::Kernel;
 use crate::view::elem_of;
 use clap::Parser as _;
@@ -64,6 +64,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         "numeric_profile",
         "max_steps",
         "race_check",
+        "uninit",
     ];
     for key in d.keys() {
         let key: String = key.extract()?;
@@ -123,6 +124,8 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         birsim: word(d, "numeric_profile", &[("hw", false), ("birsim", true)])?.unwrap_or(false),
         step_limit: one(d, "max_steps")?,
         race_check: one(d, "race_check")?.unwrap_or(true),
+        uninit: word(d, "uninit", &[("error", Uninit::Error), ("warn", Uninit::Warn), ("off", Uninit::Off)])?
+            .unwrap_or(Uninit::Error),
     })
 }
 
@@ -298,7 +301,12 @@ pub(crate) fn run<'py>(
         let Some(program) = s.program.take() else { return (s.diags, None) };
         let mut tensors = Vec::new();
         for (name, _, shape, bytes) in given {
-            match program.signature.inputs.iter().find(|p| p.name == name) {
+            // With several logical cores `rank<k>:x` is the tensor `x` of one of them.
+            let port = match name.strip_prefix("rank").and_then(|n| n.split_once(':')) {
+                Some((k, port)) if o.ranks.is_some() && k.parse::<u32>().is_ok() => port,
+                _ => name.as_str(),
+            };
+            match program.signature.inputs.iter().find(|p| p.name == port) {
                 // The type is the port's: names of a kernel and of the machine need not agree.
                 Some(p) => tensors.push(Tensor { name, dtype: p.dtype, shape, bytes }),
                 None => s.diags.push(compile::usage(format!("the kernel has no input `{name}`"))),

@@ -45,6 +45,8 @@ class Options:
     numeric_profile: str | None = None
     max_steps: int | None = None
     race_check: bool | None = None
+    #: Use of bytes that nothing has written: error, warn, off.
+    uninit: str | None = None
     #: Run the static checks before running.
     check: bool = True
     #: A line of progress on a terminal for work of over a second.
@@ -290,7 +292,8 @@ class Traced:
 
     def run(self, *args, options=None, strict=True, **kwargs):
         """Simulates on all cores. Inputs by position or by name; those given while tracing are taken where none is
-        given. Options by name are taken too. `strict` raises `RunError` when a finding is an error.
+        given. Options by name are taken too. With `ranks=N` an input may have a leading dimension of N, one part for each
+        logical core, and outputs have it. `strict` raises `RunError` when a finding is an error.
         """
         names = list(self.inputs)
         changes = {k: kwargs.pop(k) for k in list(kwargs) if k not in self.inputs and k in _OPTION_NAMES}
@@ -309,6 +312,11 @@ class Traced:
             if value is None or isinstance(value, Spec):
                 raise KernelError("T0006", f"input `{name}` has no values", function=self.name)
             got = spec_of(value)
+            if o.ranks and got == Spec((o.ranks, *spec.shape), spec.dtype):
+                # One for each logical core.
+                for rank, part in enumerate(to_numpy(value)):
+                    inputs.append((f"rank{rank}:{name}", spec.dtype, list(spec.shape) or [1], part.tobytes()))
+                continue
             if got != spec:
                 text = f"input `{name}` is {got.dtype} {got.shape}, the traced kernel wants {spec.dtype} {spec.shape}"
                 raise KernelError("T0006", text, function=self.name)

@@ -15,7 +15,8 @@ from .errors import FieldError, KernelError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _local = threading.local()
-_positions = {}
+#: Places and files of the trace that runs.
+_positions, _shorts = {}, {}
 
 
 def current(function="this function"):
@@ -51,8 +52,10 @@ def _span(code, lasti):
 
 def short(file):
     """A file below the working directory by its path from there, so that traces do not depend on where that is."""
-    here = os.getcwd() + os.sep
-    return file.removeprefix(here) if file else file
+    known = _shorts.get(file)
+    if known is None:
+        known = _shorts[file] = file.removeprefix(os.getcwd() + os.sep) if file else file
+    return known
 
 
 def here():
@@ -385,6 +388,9 @@ def run_core(core, function, args, kwargs):
     if before is not None:
         raise error("T0008", "a launch of another kernel inside a kernel")
     _local.core = core
+    if core.index == 0:
+        _positions.clear()
+        _shorts.clear()
     try:
         result = function(*args, **kwargs)
         core.finish()

@@ -19,7 +19,7 @@ from .errors import Finding, RunError, TandemError
 __all__ = ["Timing"]
 
 #: Options that only a run has.
-_RUN_ONLY = {"level", "schedule", "race_check", "check", "progress"}
+_RUN_ONLY = {"level", "schedule", "race_check", "uninit", "check", "progress"}
 
 
 class Timing(dict):

@@ -1,6 +1,7 @@
 """What is wrong names the function, the argument, the file and the line of the kernel."""
 
 import json
+import os
 
 import nki
 import nki.collectives as ncc
@@ -40,7 +41,7 @@ def fails(body, code, *words, cores=1, argument=None):
     if argument:
         assert e.value.argument == argument
         first = body.__code__.co_firstlineno
-        assert e.value.file == __file__ and first <= e.value.line <= first + 3, text
+        assert os.path.abspath(e.value.file) == __file__ and first <= e.value.line <= first + 3, text
     assert json.loads(e.value.json())[0]["code"] == code
     return e.value
 
@@ -274,3 +275,30 @@ def test_older_interface(monkeypatch):
     fails(swap, "T0001", "use_gpsimd_dma", "version 0.3", argument="use_gpsimd_dma")
     monkeypatch.setenv("TANDEM_NKI_API", "0.2")
     assert "useGpsimdDma=true" in tandem.trace(kernel, X).text()
+
+
+def test_files_are_named_from_the_working_directory(tmp_path, monkeypatch):
+    """The same kernel in another place is the same file, as long as it is traced from where it lies."""
+    import importlib.util
+
+    source = (
+        "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n@nki.jit\ndef copy(x):\n"
+        "    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n    nisa.dma_copy(dst=out, src=x)\n    return out\n"
+    )
+    made = []
+    for place in ("a", "b"):
+        folder = tmp_path / place
+        (folder / "kernels").mkdir(parents=True)
+        path = folder / "kernels" / "copy_kernel.py"
+        path.write_text(source)
+        monkeypatch.chdir(folder)
+        spec = importlib.util.spec_from_file_location("copy_kernel", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        made.append(tandem.trace(module.copy, tandem.Spec((4, 4))))
+    assert made[0].to_bytes() == made[1].to_bytes()
+    assert "kernels/copy_kernel.py:9" in made[0].text() and str(tmp_path) not in made[0].text()
+    monkeypatch.chdir(tmp_path)
+    assert str(tmp_path) not in tandem.trace(module.copy, tandem.Spec((4, 4))).text()
+    monkeypatch.chdir("/")
+    assert str(path)[1:] in tandem.trace(module.copy, tandem.Spec((4, 4))).text()

@@ -193,3 +193,28 @@ def test_cancelled_by_interrupt():
     with pytest.raises(KeyboardInterrupt):
         traced.run(max_steps=10**12)
     timer.join()
+
+
+def test_ranks_with_inputs_of_their_own():
+    """Several logical cores gather what each has; an input without the leading dimension is the same for all."""
+    import nki.collectives as ncc
+    import nki.isa as nisa
+    import nki.language as nl
+
+    def gather(x, group):
+        out = nl.ndarray((4 * 32, 16), dtype=x.dtype, buffer=nl.shared_hbm, name="out")
+        src = nl.ndarray((32, 16), dtype=x.dtype, buffer=nl.private_hbm)
+        dst = nl.ndarray((4 * 32, 16), dtype=x.dtype, buffer=nl.private_hbm)
+        nisa.dma_copy(dst=src, src=x)
+        ncc.all_gather(srcs=[src], dsts=[dst], replica_group=group, collective_dim=0)
+        nisa.dma_copy(dst=out, src=dst)
+        return out
+
+    x = f32(4, 32, 16)
+    traced = tandem.trace(gather, tandem.Spec((32, 16)), ncc.ReplicaGroup([[0, 1, 2, 3]]))
+    got = traced.run(x, ranks=4)[0]
+    assert got.shape == (4, 128, 16) and all(np.array_equal(g, x.reshape(128, 16)) for g in got)
+    got = traced.run(x[0], ranks=4)[0]
+    assert all(np.array_equal(g, np.vstack([x[0]] * 4)) for g in got)
+    with pytest.raises(tandem.KernelError, match="wants float32"):
+        traced.run(x[:3], ranks=4)
