@@ -1,6 +1,6 @@
 //! From a program to a simulation, and its inputs and outputs.
 
-use crate::code::{QUEUES, Style, prepare};
+use crate::code::{Action, QUEUES, Style, prepare, prepare_streams, queue};
 use crate::collective::Topology;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
 use crate::memory::{Memory, View};
@@ -10,7 +10,8 @@ use crate::options::{Ranks, RunOptions};
 use crate::outcome::{Outcome, Stats, StopReason};
 use crate::overlap::Overlap;
 use crate::place::{Names, Place, at_loc, owner, place, view_of};
-use crate::race::Race;
+use crate::queue_style;
+use crate::race::{Lanes, Race};
 use crate::state::{CoreState, RegValue};
 use crate::sync::{Counters, Sync};
 use crate::tensor::{Tensor, byte_len, describe};
@@ -21,7 +22,10 @@ use std::collections::BTreeMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::table::TABLE;
-use tandem_bir::{AccessPattern, CoreId, InstId, Level, MemLocId, Module, Opcode, Operand, Port, Program};
+use tandem_bir::linked::{LinkedProgram, is_remote_copy};
+use tandem_bir::{
+    AccessPattern, AddressSpace, CoreId, InstId, Level, MemLocId, Module, Opcode, Operand, Port, Program,
+};
 
 /// LNCs of one simulation (our choice).
 const MAX_LNCS: usize = 1024;
@@ -35,6 +39,8 @@ pub struct Ready<'p> {
     machine: Machine<'p>,
     /// What runs, subgraph by subgraph.
     parts: Vec<Part<'p>>,
+    /// The streams of levels `linked` and `bundles`.
+    linked: Option<&'p LinkedProgram>,
     /// Per module.
     names: Vec<Names<'p>>,
     lnc: usize,
@@ -68,6 +74,33 @@ impl Simulator {
     /// memory (S0005), locations outside their memory (S0006), aliases of nothing (S0007), constants that do not fit (S0008).
     #[allow(clippy::new_ret_no_self, reason = "a simulator is what makes simulations; it has no state")]
     pub fn new(program: &Program, opts: RunOptions) -> Result<Ready<'_>, Vec<Diagnostic>> {
+        let style = match program.level {
+            Level::Bir => Style::Program,
+            Level::Lowered => Style::Dependency,
+            Level::Linked => {
+                let text = "a program of level linked runs with its streams (`Simulator::linked`)";
+                return Err(vec![Diagnostic::new(codes::S0002, text)]);
+            }
+        };
+        Simulator::build(program, None, opts, style)
+    }
+
+    /// The same for a linked program, or one read from a container of bundles: engines run their streams, semaphores hold
+    /// the order ([`queue_style`]).
+    ///
+    /// # Errors
+    /// As [`Simulator::new`], and numbers of semaphores that no core has (S0024).
+    pub fn linked(linked: &LinkedProgram, opts: RunOptions) -> Result<Ready<'_>, Vec<Diagnostic>> {
+        queue_style::validate(linked)?;
+        Simulator::build(&linked.program, Some(linked), opts, Style::Queue)
+    }
+
+    fn build<'p>(
+        program: &'p Program,
+        linked: Option<&'p LinkedProgram>,
+        opts: RunOptions,
+        style: Style,
+    ) -> Result<Ready<'p>, Vec<Diagnostic>> {
         let unsupported = |text: String| vec![Diagnostic::new(codes::S0002, text)];
         let lnc = program.lnc_size.max(1) as usize;
         if program.modules.is_empty() || program.modules.len() < lnc {
@@ -79,11 +112,6 @@ impl Simulator {
         if !program.modules.len().is_multiple_of(lnc) {
             return Err(unsupported(format!("{} modules do not fill {lnc} cores", program.modules.len())));
         }
-        let style = match program.level {
-            Level::Bir => Style::Program,
-            Level::Lowered => Style::Dependency,
-            Level::Linked => return Err(unsupported("level linked is not simulated".into())),
-        };
         let Some(arch) = program.arch().spec() else {
             return Err(unsupported(format!("there is no model of {}", program.arch())));
         };
@@ -108,7 +136,15 @@ impl Simulator {
             let (r, k) = (g / modules.len(), g % modules.len());
             let (subgraph, c) = (k / lnc, k % lnc);
             let m = modules[k];
-            let code = match prepare(program, m, &places, style, &opts.profile, &|b| mem.bytes(b).len()) {
+            let streams = linked.and_then(|l| l.cores.get(k)).map_or(&[][..], |c| &c.streams);
+            let len = |b| mem.bytes(b).len();
+            let code = match style {
+                Style::Queue => prepare_streams(program, m, streams, &places, &opts.profile, &len),
+                Style::Program | Style::Dependency => {
+                    prepare(program, m, &places, style, &opts.profile, &len)
+                }
+            };
+            let code = match code {
                 Ok(code) => code,
                 Err(e) => {
                     if r == 0 {
@@ -130,6 +166,7 @@ impl Simulator {
             all[subgraph].push(Core {
                 id: CoreId(c as u32),
                 module: m,
+                streams,
                 code,
                 places,
                 topo,
@@ -152,18 +189,18 @@ impl Simulator {
         for (s, cores) in all.into_iter().enumerate() {
             let own = s * lnc..(s + 1) * lnc;
             let mut sync = Sync::default();
-            tokens(&modules[own.clone()], &names[own.clone()], lncs, &mut sync);
+            match linked {
+                Some(l) => linked_tokens(l, &modules, &names, lncs, &mut sync),
+                None => tokens(&modules[own.clone()], &names[own.clone()], lncs, &mut sync),
+            }
             let race = opts.race_check.then(|| {
                 let order = cores.iter().map(|c| program_order(c.module)).collect();
                 let mut pitches = vec![None; mem.len()];
                 for p in cores.iter().flat_map(|c| &c.places).flatten() {
                     pitches[p.buf.index()] = p.pitch;
                 }
-                let per_core = match style {
-                    Style::Program => 1,
-                    Style::Dependency => 2 * QUEUES,
-                };
-                Race::new(cores.len(), per_core, order, pitches, sync.tokens.len())
+                let lanes = cores.iter().map(|c| lanes(c, style)).collect();
+                Race::new(lanes, order, pitches, sync.tokens.len())
             });
             let overlap = if opts.race_check {
                 Overlap::new(&modules[own.clone()], &names[own], &cores, lnc)
@@ -176,9 +213,77 @@ impl Simulator {
         let undef = marks.then(|| Undef::new(&mem, &[]));
         let mut machine = Machine::new(program, opts, arch, style, mem, Vec::new(), Sync::default());
         machine.undef = undef;
-        let mut ready = Ready { machine, parts, names, lnc, lncs };
+        let mut ready = Ready { machine, parts, linked, names, lnc, lncs };
         ready.load_constants()?;
         Ok(ready)
+    }
+}
+
+/// The threads of a core.
+fn lanes(core: &Core<'_>, style: Style) -> Lanes {
+    let mut l = Lanes::default();
+    let m = core.module;
+    match style {
+        Style::Program => {}
+        Style::Dependency => {
+            l.queues = QUEUES;
+            for (id, i) in m.insts.iter() {
+                if core.code.action[id.index()] == Action::Transfer
+                    && let Some(q) = queue(i)
+                {
+                    l.add(q, is_remote_copy(m, i));
+                }
+            }
+        }
+        Style::Queue => {
+            l.queues = core.streams.len();
+            for (q, s) in core.streams.iter().enumerate() {
+                for &i in &s.insts {
+                    if core.code.action[i.index()] == Action::Transfer {
+                        l.add(q, is_remote_copy(m, &m.insts[i]));
+                    }
+                }
+            }
+        }
+    }
+    l.transfers.sort_unstable();
+    l
+}
+
+/// The tokens that linking numbered; without numbers they order nothing.
+fn linked_tokens(l: &LinkedProgram, modules: &[&Module], names: &[Names<'_>], lncs: usize, sync: &mut Sync) {
+    let lnc = modules.len();
+    let key = |c: usize, loc: MemLocId| owner(modules, names, c, loc).unwrap_or((c, loc));
+    let shared = |c: usize, loc: MemLocId| -> (usize, String) {
+        let (oc, ol) = key(c, loc);
+        let m = modules[oc];
+        // A shared location has one name on all cores.
+        let all = m.set_of(ol).addr_space == AddressSpace::Shared;
+        (if all { usize::MAX } else { oc }, m.memlocs[ol].name.to_string())
+    };
+    // Every location with its owner once, not once per token.
+    let mut of: FxHashMap<(usize, String), Vec<(usize, MemLocId)>> = FxHashMap::default();
+    if !l.tokens.is_empty() {
+        for (c, m) in modules.iter().enumerate() {
+            for (loc, _) in m.memlocs.iter() {
+                of.entry(shared(c, loc)).or_default().push((c, loc));
+            }
+        }
+    }
+    for r in 0..lncs {
+        for t in &l.tokens {
+            let writers = t.writers.iter().map(|c| r * lnc + *c as usize).collect();
+            let id = sync.add_token(t.location.to_string(), writers, lnc * lncs);
+            for at in &t.members {
+                let c = at.core.index();
+                sync.token_of.insert((r * lnc + c, at.inst), id);
+                let loc =
+                    modules.get(c).and_then(|m| m.insts.get(at.inst)?.ins.first()?.as_ap()).map(|a| a.loc);
+                for (c, x) in loc.and_then(|x| of.get(&shared(c, x))).into_iter().flatten() {
+                    sync.token_loc.insert((r * lnc + c, *x), id);
+                }
+            }
+        }
     }
 }
 
@@ -440,10 +545,17 @@ impl Ready<'_> {
             m.race = p.race.take();
             m.overlap = p.overlap.take();
             m.timing = timing.as_ref().map(|(t, g)| Recorder::new(t.clone(), *g, &lengths(&m.cores)));
-            stop = m.run();
+            match self.linked {
+                Some(l) => (stop, wait_for) = queue_style::run_streams(m, l),
+                None => stop = m.run(),
+            }
             m.race_findings();
             m.group_overlaps();
-            wait_for = (stop == StopReason::Deadlock).then(|| m.deadlock());
+            if let Some(w) = &wait_for {
+                m.deadlock_found(w);
+            } else if stop == StopReason::Deadlock {
+                wait_for = Some(m.deadlock());
+            }
             if stop == StopReason::Finished
                 && let Some(rec) = m.timing.take()
             {

@@ -13,6 +13,7 @@ use crate::place::Place;
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
+use tandem_bir::linked::Stream;
 use tandem_bir::{
     Attr, BlockId, BranchCompareOp, CollectiveKind, CompactString, EngineKind, Expr, FuncId, Inst, InstId,
     Module, Opcode, Operand, Program, RegId,
@@ -124,6 +125,8 @@ pub(crate) enum Style {
     Program,
     /// Engines and transfer queues, started by dependency edges.
     Dependency,
+    /// Streams, queues and semaphores: no segments (`queue_style`).
+    Queue,
 }
 
 /// Prepares a module for a core.
@@ -136,27 +139,8 @@ pub(crate) fn prepare<'p>(
     len: &dyn Fn(BufId) -> usize,
 ) -> Result<Code<'p>, Vec<Diagnostic>> {
     let mut errs = Vec::new();
-    let mut code = Code {
-        decoded: m
-            .insts
-            .iter()
-            .map(|(id, i)| Decoded {
-                inst: id,
-                opcode: i.opcode,
-                engine: crate::decode::engine_of(i),
-                ins: Default::default(),
-                outs: Default::default(),
-                indirect: Default::default(),
-            })
-            .collect(),
-        action: vec![Action::Nothing; m.insts.len()],
-        recipes: m.insts.iter().map(|_| Vec::new()).collect(),
-        control: FxHashMap::default(),
-        blocks: vec![Vec::new(); m.blocks.len()],
-        block_at: vec![0; m.blocks.len()],
-        segments: Vec::new(),
-        entry: entry(m),
-    };
+    let mut code = Code::empty(m);
+    code.entry = entry(m);
     let mut labels: FxHashMap<(FuncId, &str), BlockId> = FxHashMap::default();
     let mut func_of: Vec<Option<FuncId>> = vec![None; m.blocks.len()];
     for f in m.all_functions() {
@@ -225,6 +209,83 @@ pub(crate) fn prepare<'p>(
     if errs.is_empty() { Ok(code) } else { Err(errs) }
 }
 
+impl Code<'_> {
+    fn empty(m: &Module) -> Code<'_> {
+        Code {
+            decoded: m
+                .insts
+                .iter()
+                .map(|(id, i)| Decoded {
+                    inst: id,
+                    opcode: i.opcode,
+                    engine: crate::decode::engine_of(i),
+                    ins: Default::default(),
+                    outs: Default::default(),
+                    indirect: Default::default(),
+                })
+                .collect(),
+            action: vec![Action::Nothing; m.insts.len()],
+            recipes: m.insts.iter().map(|_| Vec::new()).collect(),
+            control: FxHashMap::default(),
+            blocks: vec![Vec::new(); m.blocks.len()],
+            block_at: vec![0; m.blocks.len()],
+            segments: Vec::new(),
+            entry: None,
+        }
+    }
+}
+
+/// Prepares the streams of a core: instructions only, their order is the streams'.
+pub(crate) fn prepare_streams<'p>(
+    program: &Program,
+    m: &'p Module,
+    streams: &[Stream],
+    places: &[Option<Place>],
+    profile: &NumericProfile,
+    len: &dyn Fn(BufId) -> usize,
+) -> Result<Code<'p>, Vec<Diagnostic>> {
+    let mut errs = Vec::new();
+    let mut code = Code::empty(m);
+    for &id in streams.iter().flat_map(|s| &s.insts) {
+        let Some(inst) = m.insts.get(id) else {
+            errs.push(Diagnostic::new(codes::I0001, "a stream names an instruction that does not exist"));
+            continue;
+        };
+        let action = match action_of(inst.opcode, profile) {
+            Ok(a) => refine(a, inst),
+            Err(why) => {
+                errs.push(Diagnostic::new(codes::S0002, why).inst(program, m, id));
+                continue;
+            }
+        };
+        let structured = action == Action::Control
+            && !matches!(
+                inst.opcode,
+                Opcode::CompareAndBranch
+                    | Opcode::UnconditionalBranch
+                    | Opcode::Return
+                    | Opcode::Exit
+                    | Opcode::CoreBarrier
+            );
+        if structured {
+            let why = format!("{} does not run from a stream", inst.opcode);
+            errs.push(Diagnostic::new(codes::S0002, why).inst(program, m, id));
+        }
+        code.action[id.index()] = action;
+        if matches!(action, Action::Nothing | Action::Control | Action::Token) {
+            continue;
+        }
+        match decode(m, places, id, len) {
+            Ok((d, r)) => {
+                code.decoded[id.index()] = d;
+                code.recipes[id.index()] = r;
+            }
+            Err((c, why)) => errs.push(Diagnostic::new(c, why).inst(program, m, id)),
+        }
+    }
+    if errs.is_empty() { Ok(code) } else { Err(errs) }
+}
+
 /// Where a module starts: its first ordinary function that has blocks, else its first kernel function that has.
 fn entry(m: &Module) -> Option<FuncId> {
     m.all_functions().find(|f| !m.funcs[*f].blocks.is_empty())
@@ -238,7 +299,7 @@ fn segment(m: &Module, insts: Vec<InstId>, style: Style) -> Segment {
             s.queues[0] = (0..n as u32).collect();
             s.succ_at = vec![0; n + 1];
         }
-        Style::Dependency => {
+        Style::Dependency | Style::Queue => {
             let at: FxHashMap<InstId, u32> = insts.iter().enumerate().map(|(k, i)| (*i, k as u32)).collect();
             let mut edges: Vec<(u32, u32)> = Vec::new();
             for (k, id) in insts.iter().enumerate() {
@@ -275,7 +336,7 @@ fn segment(m: &Module, insts: Vec<InstId>, style: Style) -> Segment {
 
 /// In-order queue of an instruction; `None` for engine ALL. Transfers that name no engine are issued by SP, and
 /// each issuing engine has one transfer queue (our choice; no source says how queues are dealt out at this level).
-fn queue(i: &Inst) -> Option<usize> {
+pub(crate) fn queue(i: &Inst) -> Option<usize> {
     match crate::decode::engine_of(i) {
         EngineKind::Pe => Some(0),
         EngineKind::Activation => Some(1),

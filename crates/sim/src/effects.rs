@@ -288,7 +288,6 @@ impl Machine<'_> {
                 }
             }
         }
-        race.collect();
     }
 }
 

@@ -5,6 +5,9 @@
 //! Simulator::new(&program, options)  ->  Ready  -- set_inputs, run -->  Outcome
 //! ```
 //!
+//! A linked program, or one read from a container of bundles, runs the same way from `Simulator::linked`: its streams,
+//! queues and semaphores take the place of edges and segments ([`queue_style`]).
+//!
 //! # The machine
 //!
 //! * **Memory** ([`memory`], `place`): flat byte buffers. A core's SBUF and PSUM are partition-major; shared DRAM exists once;
@@ -32,7 +35,7 @@
 //!
 //! # Not modelled
 //!
-//! Semaphores and queues of the linked level; descriptor blocks (DMATrigger); opaque kernels. A transfer is atomic at
+//! Descriptor blocks (DMATrigger); opaque kernels. A transfer is atomic at
 //! the moment it lands. Programs of several subgraphs are refused.
 
 pub mod build;

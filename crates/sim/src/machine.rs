@@ -16,7 +16,7 @@ use crate::place::Place;
 use crate::race::Race;
 use crate::random::SplitMix64;
 use crate::state::{CoreState, Fault, Note};
-use crate::sync::{Counters, Sync};
+use crate::sync::{Arrival, Counters, Sync};
 use crate::timing::Recorder;
 use crate::undef::Undef;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Code as DiagCode, Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
+use tandem_bir::linked::{Stream, is_remote_copy};
 use tandem_bir::{Attr, BlockId, CompactString, CoreId, FuncId, InstId, Module, Program};
 
 /// Bit of `ISSUE + q`: the head of queue `q` may start.
@@ -45,7 +46,13 @@ const LANDS: u16 = 0b11111 << LAND;
 pub(crate) enum Phase {
     Control,
     Segment,
-    Barrier { group: u32, inst: InstId, released: bool },
+    Barrier {
+        group: u32,
+        inst: InstId,
+        released: bool,
+    },
+    /// Its engines run streams (levels `linked` and `bundles`).
+    Streams,
     Done,
 }
 
@@ -104,6 +111,8 @@ pub(crate) struct LoopRun {
 pub(crate) struct Core<'p> {
     pub(crate) id: CoreId,
     pub(crate) module: &'p Module,
+    /// Streams of its engines, at levels `linked` and `bundles`; `run.heads` are their positions.
+    pub(crate) streams: &'p [Stream],
     pub(crate) code: Code<'p>,
     pub(crate) places: Vec<Option<Place>>,
     pub(crate) topo: Topology,
@@ -152,9 +161,13 @@ pub(crate) struct Machine<'p> {
     pub(crate) carried_by_value: bool,
     /// Notes what is to be timed.
     pub(crate) timing: Option<Recorder>,
+    /// Waits that prove nothing about one of their producers: its thread, the core that waits, in words.
+    pub(crate) ambiguous: Vec<(u32, usize, String)>,
+    /// Cores whose streams have something new to look at.
+    pub(crate) woken: Vec<usize>,
     pub(crate) notes: Vec<Note>,
     pub(crate) noted: FxHashSet<(usize, InstId, &'static str)>,
-    rng: SplitMix64,
+    pub(crate) rng: SplitMix64,
 }
 
 impl<'p> Machine<'p> {
@@ -187,6 +200,8 @@ impl<'p> Machine<'p> {
             overlap: None,
             carried_by_value: false,
             timing: None,
+            ambiguous: Vec::new(),
+            woken: Vec::new(),
             notes: Vec::new(),
             noted: FxHashSet::default(),
             rng: SplitMix64(seed),
@@ -200,25 +215,16 @@ impl<'p> Machine<'p> {
         }
         let mut ticks = 0u64;
         loop {
-            ticks += 1;
-            if ticks & 0xfff == 0 {
-                if self.opts.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-                    return StopReason::Cancelled;
-                }
-                if ticks & 0xffff == 0
-                    && let Some(p) = &self.opts.progress
-                {
-                    p(self.steps);
-                }
-            }
-            if self.steps.saturating_add(self.idle_steps) > self.opts.step_limit {
-                self.step_limit();
-                return StopReason::StepLimit;
+            if let Some(reason) = self.tick(&mut ticks) {
+                return reason;
             }
             let Some((c, mv)) = self.pick() else { break };
             if let Err(stop) = self.act(c, mv) {
                 self.fault(c, stop);
                 return StopReason::Fault;
+            }
+            if let Some(r) = &mut self.race {
+                r.collect();
             }
             self.refresh(c);
         }
@@ -227,6 +233,26 @@ impl<'p> Machine<'p> {
         } else {
             StopReason::Deadlock
         }
+    }
+
+    /// Counts a step of the scheduler; gives a reason to stop before it.
+    pub(crate) fn tick(&mut self, ticks: &mut u64) -> Option<StopReason> {
+        *ticks += 1;
+        if *ticks & 0xfff == 0 {
+            if self.opts.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+                return Some(StopReason::Cancelled);
+            }
+            if *ticks & 0xffff == 0
+                && let Some(p) = &self.opts.progress
+            {
+                p(self.steps);
+            }
+        }
+        if self.steps.saturating_add(self.idle_steps) > self.opts.step_limit {
+            self.step_limit();
+            return Some(StopReason::StepLimit);
+        }
+        None
     }
 
     /// The next move.
@@ -272,6 +298,10 @@ impl<'p> Machine<'p> {
     pub(crate) fn refresh(&mut self, c: usize) {
         let core = &mut self.cores[c];
         core.ready = match core.phase {
+            Phase::Streams => {
+                self.woken.push(c);
+                return;
+            }
             Phase::Done | Phase::Barrier { released: false, .. } => 0,
             Phase::Control | Phase::Barrier { released: true, .. } => 1 << CONTROL,
             Phase::Segment => {
@@ -338,27 +368,18 @@ impl<'p> Machine<'p> {
             if all {
                 race.meet_queues(c);
             }
-            thread = race.thread(c, q, false);
+            thread = race.thread(c, q);
             race.start(c, i, thread);
         }
 
-        let predicated = inst.more.as_ref().is_some_and(|m| !m.predicates.is_empty());
-        if predicated || !core.code.recipes[id.index()].is_empty() {
-            let env =
-                Env { regs: &core.st.regs, axes: &core.axes, core: i64::from(core.id.0), mem: &self.mem };
-            if predicated && let Some(more) = &inst.more {
-                for p in &more.predicates {
-                    if eval(p, None, &env, core.module).map_err(stop)? < 0 {
-                        self.complete(c, i, false);
-                        return Ok(());
-                    }
-                }
+        match self.operands(c, id)? {
+            None => {
+                self.complete(c, i, false);
+                return Ok(());
             }
-            let d = &mut core.code.decoded[id.index()];
-            let recipes = &core.code.recipes[id.index()];
-            let r = resolve(d, recipes, core.module, &core.places, &env).map_err(stop)?;
-            core.run.skip[i as usize] = r == Resolved::Skip;
+            Some(r) => self.cores[c].run.skip[i as usize] = r == Resolved::Skip,
         }
+        let core = &mut self.cores[c];
 
         if let Some(t) = &mut self.timing {
             let dynamic = !core.code.recipes[id.index()].is_empty();
@@ -373,22 +394,7 @@ impl<'p> Machine<'p> {
             }
             Action::Scalar => {
                 self.touch(c, id, thread, ALL_LISTS);
-                let core = &mut self.cores[c];
-                let d = &core.code.decoded[id.index()];
-                let used = self.undef.as_ref().and_then(|u| u.first_of(&self.mem, d, &d.ins));
-                if let Some(at) = used {
-                    self.undefined_use(c, id, at);
-                }
-                let core = &mut self.cores[c];
-                let d = &core.code.decoded[id.index()];
-                if let Some(u) = &mut self.undef {
-                    d.outs.iter().for_each(|a| {
-                        if let Arg::View(v) = a {
-                            u.define(v);
-                        }
-                    });
-                }
-                crate::scalar::run(&mut self.mem, &mut core.st, core.module, d, inst).map_err(stop)?;
+                self.scalar(c, id)?;
                 self.complete(c, i, true);
             }
             Action::Transfer => match self.style {
@@ -399,7 +405,7 @@ impl<'p> Machine<'p> {
                     }
                     self.complete(c, i, true);
                 }
-                Style::Dependency => {
+                Style::Dependency | Style::Queue => {
                     core.run.heads[q] += 1;
                     core.run.landing[q].push_back(i);
                     if let Some(race) = &mut self.race {
@@ -408,14 +414,69 @@ impl<'p> Machine<'p> {
                 }
             },
             Action::Swap | Action::Sb2Sb | Action::Collective => {
-                self.arrive_collective(c, q, i, id, action)?
+                if self.arrive_collective(c, q, i, id, action)? == Arrival::Complete {
+                    self.complete(c, i, true);
+                }
             }
-            Action::Token => self.arrive_token(c, q, i, id),
+            Action::Token => {
+                if self.arrive_token(c, q, i, id) == Arrival::Complete {
+                    self.complete(c, i, true);
+                }
+            }
             Action::Control => {
                 return Err(stop(Fault::new(codes::I0001, "a control instruction inside a segment")));
             }
         }
         Ok(())
+    }
+
+    /// Sets an instruction's run-time operands; `None` when a predicate turns it off.
+    pub(crate) fn operands(&mut self, c: usize, id: InstId) -> Result<Option<Resolved>, Stop> {
+        let core = &mut self.cores[c];
+        let inst = &core.module.insts[id];
+        let predicated = inst.more.as_ref().filter(|m| !m.predicates.is_empty());
+        let recipes = &core.code.recipes[id.index()];
+        if predicated.is_none() && recipes.is_empty() {
+            return Ok(Some(Resolved::Run));
+        }
+        let stop = |fault| Stop { inst: Some(id), fault };
+        let env = Env { regs: &core.st.regs, axes: &core.axes, core: i64::from(core.id.0), mem: &self.mem };
+        for p in predicated.iter().flat_map(|m| &m.predicates) {
+            if eval(p, None, &env, core.module).map_err(stop)? < 0 {
+                return Ok(None);
+            }
+        }
+        if recipes.is_empty() {
+            return Ok(Some(Resolved::Run));
+        }
+        let d = &mut core.code.decoded[id.index()];
+        resolve(d, recipes, core.module, &core.places, &env).map(Some).map_err(stop)
+    }
+
+    /// Runs a register or rank instruction.
+    pub(crate) fn scalar(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let d = &self.cores[c].code.decoded[id.index()];
+        let used = self.undef.as_ref().and_then(|u| u.first_of(&self.mem, d, &d.ins));
+        if let Some(at) = used {
+            self.undefined_use(c, id, at);
+        }
+        let core = &mut self.cores[c];
+        let d = &core.code.decoded[id.index()];
+        if let Some(u) = &mut self.undef {
+            d.outs.iter().for_each(|a| {
+                if let Arg::View(v) = a {
+                    u.define(v);
+                }
+            });
+        }
+        crate::scalar::run(&mut self.mem, &mut core.st, core.module, d, &core.module.insts[id])
+            .map_err(|fault| Stop { inst: Some(id), fault })
+    }
+
+    /// The transfer touches another core's memory.
+    pub(crate) fn is_remote(&self, c: usize, id: InstId) -> bool {
+        let m = self.cores[c].module;
+        is_remote_copy(m, &m.insts[id])
     }
 
     /// Lands the oldest transfer of a queue.
@@ -426,8 +487,9 @@ impl<'p> Machine<'p> {
         let notifies = !core.module.insts[id].get_ints(Attr::RemoteNotification).is_empty();
         let skip = core.run.skip[i as usize];
         let mut thread = 0;
+        let remote = self.race.is_some() && self.is_remote(c, id);
         if let Some(race) = &mut self.race {
-            thread = race.thread(c, q, true);
+            thread = race.transfers(c, q, remote);
             race.start(c, i, thread);
         }
         if !skip {
@@ -464,7 +526,7 @@ impl<'p> Machine<'p> {
         }
         if let Some(race) = &mut self.race {
             let first = if q == ALL_QUEUES { 0 } else { q as usize };
-            let thread = race.thread(c, first, false);
+            let thread = race.thread(c, first);
             race.complete(c, thread, seg.consumers(i));
             if q == ALL_QUEUES {
                 race.meet_queues(c);
@@ -529,7 +591,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn fault(&mut self, c: usize, stop: Stop) {
+    pub(crate) fn fault(&mut self, c: usize, stop: Stop) {
         if stop.inst.is_none() && stop.fault.message.is_empty() {
             // Reported where it was found.
             return;

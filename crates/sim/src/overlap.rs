@@ -9,6 +9,8 @@
 //! an alias; where the code of a core has no loops and no branches, only those whose uses are interleaved in program order.
 //! Remote aliases count as the location of the owner. A finding whose read or write takes part in a data race is left out: the
 //! race is the cause.
+//! Operands that linking made an address in a register name the whole memory and are not followed, nor are those of bundles
+//! whose debug table does not name their tensors.
 //!
 //! **May miss**: uses on paths not taken; DRAM; accesses through a gather or scatter by index. **Reports falsely** when two
 //! names are meant to be the same tensor and no alias says so.

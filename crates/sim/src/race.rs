@@ -1,11 +1,13 @@
 //! Data races: exact happens-before over everything that runs, exact byte sets of what it touches.
 //!
 //! **Definition.** Two accesses race when they touch a common byte, at least one writes, and neither happens before the
-//! other. Threads are the in-order queues of every core and their transfer queues (one thread per core at level `bir`). Order
-//! comes from: the order of a queue; dependency edges (producer complete before consumer starts); the issue of a transfer
-//! before the transfer; the end of a segment (all threads of the core); CoreBarriers (all threads of the cores that meet);
-//! swaps and collectives (all that arrive before all that leave); completion tokens (the writes of the location that happen
-//! before the arrival on their core, and nothing else); notifications of transfers.
+//! other. Threads are the in-order queues of every core and, for each of them, its local and its remote transfer queue (one
+//! thread per core at level `bir`). Order comes from: the order of a queue; dependency edges (producer complete before
+//! consumer starts); the issue of a transfer before the transfer; the end of a segment (all threads of the core);
+//! CoreBarriers (all threads of the cores that meet); swaps and collectives (all that arrive before all that leave);
+//! completion tokens (the writes of the location that happen before the arrival on their core, and nothing else);
+//! notifications of transfers. At levels `linked` and `bundles` there are no edges and no segments: semaphores take their
+//! place (`queue_style::semaphore`), and a CoreBarrier orders the engines that execute it and nothing else.
 //!
 //! **What is compared.** Every distinct operand footprint has a *slot*: its last write and its last unordered reads, with
 //! their clocks. Which slots overlap is worked out once per slot by the exact test of [`overlaps`]. An access is compared with the
@@ -59,6 +61,43 @@ pub(crate) struct Access {
     pub(crate) core: u32,
     pub(crate) inst: InstId,
     pub(crate) role: Role,
+}
+
+/// The threads of one core.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lanes {
+    /// In-order queues; 0 is program order: one thread.
+    pub(crate) queues: usize,
+    /// Transfer queues in use: the queue that issues, and whether they reach another core.
+    pub(crate) transfers: Vec<(usize, bool)>,
+}
+
+impl Lanes {
+    fn threads(&self) -> usize {
+        (self.queues + self.transfers.len()).max(1)
+    }
+    /// Adds the transfers of a queue.
+    pub(crate) fn add(&mut self, queue: usize, remote: bool) {
+        if !self.transfers.contains(&(queue, remote)) {
+            self.transfers.push((queue, remote));
+        }
+    }
+}
+
+/// What a thread stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// A whole core in program order.
+    Core,
+    /// An in-order queue.
+    Queue(usize),
+    /// Transfers that a queue issued.
+    Transfers {
+        /// The queue.
+        queue: usize,
+        /// Transfers to or from another core.
+        remote: bool,
+    },
 }
 
 /// Two accesses that race; the second is the one that found it.
@@ -142,7 +181,12 @@ const MOST: usize = 100;
 pub(crate) struct Race {
     /// Clock of every thread.
     clocks: Vec<Clock>,
-    per_core: usize,
+    /// First thread of every core, and one more.
+    first: Vec<usize>,
+    /// Threads of every core.
+    lanes: Vec<Lanes>,
+    /// Threads that have ended.
+    retired: Vec<bool>,
     /// Clocks that reach an instruction of the running segment through edges, per core and position.
     incoming: Vec<Vec<Option<Clock>>>,
     pool: Vec<Clock>,
@@ -170,18 +214,25 @@ pub(crate) struct Race {
 }
 
 impl Race {
+    /// `lanes` are the threads of every core.
     pub(crate) fn new(
-        cores: usize,
-        per_core: usize,
+        lanes: Vec<Lanes>,
         order: Vec<Vec<(u32, u32)>>,
         pitches: Vec<Option<usize>>,
         tokens: usize,
     ) -> Race {
-        let t = cores * per_core;
+        let cores = lanes.len();
+        let mut first = vec![0];
+        for l in &lanes {
+            first.push(first[first.len() - 1] + l.threads());
+        }
+        let t = first[cores];
         let zero = || vec![0u32; t].into_boxed_slice();
         Race {
             clocks: (0..t).map(|_| zero()).collect(),
-            per_core,
+            first,
+            lanes,
+            retired: vec![false; t],
             incoming: vec![Vec::new(); cores],
             pool: Vec::new(),
             slots: Vec::new(),
@@ -203,16 +254,31 @@ impl Race {
         }
     }
 
-    /// Thread of a queue, and of its transfers.
-    pub(crate) fn thread(&self, core: usize, q: usize, landing: bool) -> usize {
-        if self.per_core == 1 {
-            core
-        } else {
-            core * self.per_core + q + if landing { self.per_core / 2 } else { 0 }
+    /// Thread of an in-order queue.
+    pub(crate) fn thread(&self, core: usize, q: usize) -> usize {
+        self.first[core] + if self.lanes[core].queues == 0 { 0 } else { q }
+    }
+    /// Thread of the local or remote transfers that a queue issues.
+    pub(crate) fn transfers(&self, core: usize, q: usize, remote: bool) -> usize {
+        let l = &self.lanes[core];
+        let at = l.transfers.iter().position(|t| *t == (q, remote));
+        self.first[core] + at.map_or(if l.queues == 0 { 0 } else { q }, |at| l.queues + at)
+    }
+    /// What a thread of a core is.
+    pub(crate) fn lane(&self, core: usize, thread: usize) -> Lane {
+        let at = thread.saturating_sub(self.first[core]);
+        let l = &self.lanes[core];
+        match at.checked_sub(l.queues) {
+            _ if l.queues == 0 => Lane::Core,
+            None => Lane::Queue(at),
+            Some(t) => {
+                let (queue, remote) = l.transfers.get(t).copied().unwrap_or((at, false));
+                Lane::Transfers { queue, remote }
+            }
         }
     }
     fn threads_of(&self, core: usize) -> std::ops::Range<usize> {
-        core * self.per_core..(core + 1) * self.per_core
+        self.first[core]..self.first[core + 1]
     }
     fn fresh(&mut self, like: usize) -> Clock {
         match self.pool.pop() {
@@ -238,6 +304,13 @@ impl Race {
         join(&mut self.clocks[thread], c);
     }
 
+    /// A thread learns what another knows.
+    pub(crate) fn learn_from(&mut self, thread: usize, other: usize) {
+        let c = self.fresh(other);
+        join(&mut self.clocks[thread], &c);
+        self.give(c);
+    }
+
     pub(crate) fn start_segment(&mut self, core: usize, n: usize) {
         let v = &mut self.incoming[core];
         v.clear();
@@ -253,8 +326,41 @@ impl Race {
     }
     /// All five in-order queues of a core know what each knew (an instruction of engine ALL).
     pub(crate) fn meet_queues(&mut self, core: usize) {
-        let half = (self.per_core / 2).max(1);
-        self.join_threads(core * self.per_core..core * self.per_core + half);
+        let first = self.first[core];
+        self.join_threads(first..first + self.lanes[core].queues.max(1));
+    }
+    /// Threads know what each of them knew.
+    pub(crate) fn meet(&mut self, threads: &[usize]) {
+        let Some(&f) = threads.first() else { return };
+        let mut all = self.fresh(f);
+        for t in threads {
+            join(&mut all, &self.clocks[*t]);
+        }
+        for t in threads {
+            self.clocks[*t].copy_from_slice(&all);
+        }
+        self.give(all);
+    }
+    /// A thread has taken its last step.
+    pub(crate) fn retire(&mut self, thread: usize) {
+        self.retired[thread] = true;
+    }
+    /// Steps of `of` that happen before the present of `thread`.
+    pub(crate) fn knows(&self, thread: usize, of: usize) -> u32 {
+        self.clocks[thread][of]
+    }
+    /// What every thread that still runs knows.
+    pub(crate) fn known_to_all(&self) -> Option<Clock> {
+        let mut live = self.clocks.iter().zip(&self.retired).filter(|(_, r)| !**r).map(|(c, _)| c);
+        let mut low = live.next()?.clone();
+        for c in live {
+            low.iter_mut().zip(c.iter()).for_each(|(a, b)| *a = (*a).min(*b));
+        }
+        Some(low)
+    }
+    /// Slots are to be collected ([`Race::collect`]).
+    pub(crate) fn due(&self) -> bool {
+        self.slots.len() >= self.gc_at
     }
     /// All threads of a core know what each knew (the end of a segment).
     pub(crate) fn meet_core(&mut self, core: usize) {
@@ -516,13 +622,10 @@ impl Race {
 
     /// Forgets slots that no future access can race with, when there are many.
     pub(crate) fn collect(&mut self) {
-        if self.slots.len() < self.gc_at {
+        if !self.due() {
             return;
         }
-        let mut low = self.clocks[0].clone();
-        for c in &self.clocks {
-            low.iter_mut().zip(c.iter()).for_each(|(a, b)| *a = (*a).min(*b));
-        }
+        let Some(low) = self.known_to_all() else { return };
         let live = |a: &Access| low[a.thread as usize] < a.tick;
         let mut map = vec![u32::MAX; self.slots.len()];
         let mut kept: Vec<Slot> = Vec::new();

@@ -1,13 +1,13 @@
 //! The report of a deadlock: who waits for whom, and why.
 
-use crate::code::{QUEUE_NAMES, QUEUES};
+use crate::code::{QUEUE_NAMES, Style};
 use crate::machine::{Core, Machine, Phase, Wait};
-use crate::race::Access;
+use crate::race::{Access, Lane};
 use crate::sync::Channel;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use tandem_bir::InstId;
 use tandem_bir::diag::{Diagnostic, Site, codes, render::site_text};
+use tandem_bir::{BirEnum as _, InstId};
 
 /// One thing that cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,29 @@ pub struct Blocked {
     pub what: String,
     /// Cores it waits for.
     pub cores: Vec<usize>,
-    /// Names of instructions of the same core it waits for.
+    /// Names of instructions it waits for.
     pub insts: Vec<String>,
+    /// Queues it waits for: core and name.
+    pub queues: Vec<(usize, &'static str)>,
+    /// Semaphores that are too low (levels `linked` and `bundles`).
+    pub semaphores: Vec<Unmet>,
+}
+
+/// A wait for a semaphore that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// Number of the semaphore.
+    pub sem: u32,
+    /// Its value.
+    pub have: i64,
+    /// The value waited for.
+    pub need: i64,
+    /// Instructions that are left and would raise it: core, queue, name. The first few.
+    pub raisers: Vec<(usize, &'static str, String)>,
+    /// How many are left.
+    pub left: usize,
+    /// It had been this high before a reset, by the instruction of this name.
+    pub was: Option<(i64, String)>,
 }
 
 /// Who waits for whom at quiescence.
@@ -37,20 +58,41 @@ pub struct WaitFor {
     pub last: Vec<Option<Site>>,
     /// A cycle of cores, when there is one.
     pub cycle: Vec<usize>,
+    /// A cycle of queues, when there is one: core and name.
+    pub ring: Vec<(usize, &'static str)>,
+}
+
+impl Unmet {
+    fn to_json(&self) -> Value {
+        json!({
+            "sem": self.sem, "have": self.have, "need": self.need, "left": self.left,
+            "raisers": self.raisers.iter()
+                .map(|(c, q, n)| json!({"core": c, "queue": q, "inst": n})).collect::<Vec<_>>(),
+            "was": self.was.as_ref().map(|(v, by)| json!({"value": v, "reset_by": by})),
+        })
+    }
+    /// In words: what is there, what is needed.
+    pub fn text(&self) -> String {
+        format!("sem {}: have {}, need {}", self.sem, self.have, self.need)
+    }
 }
 
 impl WaitFor {
     /// As JSON.
     pub fn to_json(&self) -> Value {
         let site = |s: &Site| json!({"text": site_text(s), "inst": s.inst, "label": s.label});
+        let queue = |q: &(usize, &'static str)| json!({"core": q.0, "queue": q.1});
         json!({
             "blocked": self.blocked.iter().map(|b| json!({
                 "core": b.core, "queue": b.queue, "at": site(&b.site), "waits_for": b.what, "cores": b.cores,
                 "instructions": b.insts,
+                "queues": b.queues.iter().map(queue).collect::<Vec<_>>(),
+                "semaphores": b.semaphores.iter().map(Unmet::to_json).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "finished": self.finished,
             "last_matched": self.last.iter().map(|l| l.as_ref().map(site)).collect::<Vec<_>>(),
             "cycle": self.cycle,
+            "ring": self.ring.iter().map(queue).collect::<Vec<_>>(),
         })
     }
     /// As a Graphviz graph.
@@ -72,6 +114,16 @@ impl WaitFor {
             for c in &b.cores {
                 let _ = writeln!(o, "  b{k} -> core{c} [label=\"{}\"];", esc(&b.what));
             }
+            for (c, q) in &b.queues {
+                let to = self.blocked.iter().position(|x| (x.core, x.queue) == (*c, q));
+                if let Some(to) = to.filter(|_| !b.cores.contains(c)) {
+                    let _ = writeln!(o, "  b{k} -> b{to} [label=\"{}\"];", esc(&b.what));
+                }
+            }
+            if b.cores.is_empty() && b.queues.is_empty() {
+                let _ = writeln!(o, "  none{k} [shape=plaintext, label=\"nothing that is left\"];");
+                let _ = writeln!(o, "  b{k} -> none{k} [label=\"{}\"];", esc(&b.what));
+            }
         }
         o.push_str("}\n");
         o
@@ -92,6 +144,10 @@ impl Machine<'_> {
         match core.phase {
             Phase::Done => None,
             Phase::Barrier { inst, .. } => Some(self.site(c, inst)),
+            Phase::Streams => {
+                let head = |q: usize| core.streams.get(q)?.insts.get(core.run.heads[q] as usize);
+                (0..core.streams.len()).find_map(head).map(|i| self.site(c, *i))
+            }
             Phase::Segment => {
                 let seg = core.segment();
                 let i = core.run.done.iter().position(|d| !d)?;
@@ -153,7 +209,16 @@ impl Machine<'_> {
             if f.same > 0 {
                 d = d.note(format!("{} more of the same two stretches are not listed", f.same));
             }
-            d = d.help(if a.core == b.core {
+            let told = self.ambiguous.iter().find(|(p, c, _)| {
+                let pair = |x: &Access, y: &Access| *p == x.thread && *c == y.core as usize;
+                pair(a, b) || pair(b, a)
+            });
+            if let Some((_, _, text)) = told {
+                d = d.note(text.clone());
+            }
+            d = d.help(if self.style == Style::Queue {
+                "a semaphore that the first raises and the second waits for would order them"
+            } else if a.core == b.core {
                 "a dependency edge from the first to the second, or the same engine for both, would order them"
             } else {
                 "a CoreBarrier between them on both cores would order them, so would a swap or a completion token"
@@ -180,17 +245,20 @@ impl Machine<'_> {
     }
 
     fn thread_name(&self, a: &Access) -> String {
-        let core = self.cores[a.core as usize].id;
-        if self.style == crate::code::Style::Program {
-            return format!("core {core}");
+        let core = &self.cores[a.core as usize];
+        let id = core.id;
+        let name = |q: usize| queue_name(core, q);
+        match self.race.as_ref().map(|r| r.lane(a.core as usize, a.thread as usize)) {
+            None | Some(Lane::Core) => format!("core {id}"),
+            Some(Lane::Queue(q)) => format!("core {id}, {},", name(q)),
+            Some(Lane::Transfers { queue, .. }) => format!("core {id}, a transfer of {},", name(queue)),
         }
-        let t = a.thread as usize % (2 * QUEUES);
-        let queue = QUEUE_NAMES[t % QUEUES];
-        if t >= QUEUES {
-            format!("core {core}, a transfer of {queue},")
-        } else {
-            format!("core {core}, {queue},")
-        }
+    }
+
+    /// Adds the finding of a report.
+    pub(crate) fn deadlock_found(&mut self, w: &WaitFor) {
+        let d = self.deadlock_finding(w);
+        self.diagnostics.push(d);
     }
 
     /// Builds the report at quiescence, and its diagnostic.
@@ -203,15 +271,16 @@ impl Machine<'_> {
                 Phase::Done => w.finished.push(c),
                 Phase::Barrier { group, inst, .. } => w.blocked.push(self.blocked_group(c, "", inst, group)),
                 Phase::Segment | Phase::Control => self.blocked_heads(c, &mut w),
+                Phase::Streams => {}
             }
         }
-        w.cycle = cycle(&w, self.cores.len());
-        let d = self.deadlock_finding(&w);
-        self.diagnostics.push(d);
+        w.find_cycles(self.cores.len());
+        self.deadlock_found(&w);
         w
     }
 
-    fn blocked_group(&self, c: usize, queue: &'static str, inst: InstId, group: u32) -> Blocked {
+    /// A queue that waits at a meeting.
+    pub(crate) fn blocked_group(&self, c: usize, queue: &'static str, inst: InstId, group: u32) -> Blocked {
         let g = &self.sync.groups[group as usize];
         let missing: Vec<usize> = g
             .expect
@@ -225,9 +294,10 @@ impl Machine<'_> {
             Channel::Sb2Sb { .. } => format!("the partner of GPSIMDSB2SB #{n}"),
             Channel::Collective { .. } => format!("the other members of collective #{n}"),
             Channel::Barrier { .. } => format!("the other cores at barrier #{n}"),
+            Channel::BarrierId { id, .. } => format!("the other cores at barrier {id}, execution #{n}"),
             Channel::Notify { .. } => format!("notification #{n} of the peer's transfer"),
         };
-        Blocked { core: c, queue, site: self.site(c, inst), what, cores: missing, insts: Vec::new() }
+        Blocked { cores: missing, ..Blocked::new(c, queue, self.site(c, inst), what) }
     }
 
     fn blocked_heads(&self, c: usize, w: &mut WaitFor) {
@@ -243,15 +313,11 @@ impl Machine<'_> {
             }
             seen.push(i);
             let id = seg.insts[i as usize];
-            let queue = if self.style == crate::code::Style::Program { "" } else { name };
+            let queue = if self.style == Style::Program { "" } else { name };
             match core.run.waits[q] {
                 Some(Wait::Group { group, .. }) => w.blocked.push(self.blocked_group(c, queue, id, group)),
                 Some(Wait::Token { token, n, .. }) => {
-                    let t = &self.sync.tokens[token as usize];
-                    let missing = t.writers.iter().copied().filter(|x| t.arrived[*x] < n).collect();
-                    let what = format!("completion #{} of `{}`", n - 1, t.name);
-                    let site = self.site(c, id);
-                    w.blocked.push(Blocked { core: c, queue, site, what, cores: missing, insts: Vec::new() });
+                    w.blocked.push(self.blocked_token(c, queue, id, token, n))
                 }
                 None => edges_only.push((queue, id)),
             }
@@ -261,30 +327,40 @@ impl Machine<'_> {
         }
         // Nothing waits for another core: the queues of this core wait for each other.
         for (queue, id) in edges_only {
-            let insts = self.unmet(core, id);
+            let (insts, queues) = self.unmet(c, core, id);
             let what = format!("{} on its own core", list(&insts));
-            w.blocked.push(Blocked {
-                core: c,
-                queue,
-                site: self.site(c, id),
-                what,
-                cores: Vec::new(),
-                insts,
-            });
+            w.blocked.push(Blocked { insts, queues, ..Blocked::new(c, queue, self.site(c, id), what) });
         }
     }
 
-    /// Names of the producers of an instruction that are not complete.
-    fn unmet(&self, core: &Core<'_>, id: InstId) -> Vec<String> {
+    /// A queue that waits at a token.
+    pub(crate) fn blocked_token(
+        &self,
+        c: usize,
+        queue: &'static str,
+        id: InstId,
+        token: u32,
+        n: u64,
+    ) -> Blocked {
+        let t = &self.sync.tokens[token as usize];
+        let cores = t.writers.iter().copied().filter(|x| t.arrived[*x] < n).collect();
+        let what = format!("completion #{} of `{}`", n - 1, t.name);
+        Blocked { cores, ..Blocked::new(c, queue, self.site(c, id), what) }
+    }
+
+    /// Names of the producers of an instruction that are not complete, and their queues.
+    fn unmet(&self, c: usize, core: &Core<'_>, id: InstId) -> (Vec<String>, Vec<(usize, &'static str)>) {
         let seg = core.segment();
         let deps = &core.module.insts[id].deps;
-        let mut out = Vec::new();
+        let (mut out, mut queues) = (Vec::new(), Vec::new());
         for (k, x) in seg.insts.iter().enumerate() {
             if !core.run.done[k] && deps.iter().any(|d| d.inst == *x) {
                 out.push(core.module.insts[*x].name.to_string());
+                let q = QUEUE_NAMES.get(seg.queue_of[k] as usize).map(|q| (c, *q));
+                queues.extend(q.filter(|q| self.style != Style::Program && !queues.contains(q)));
             }
         }
-        out
+        (out, queues)
     }
 
     fn deadlock_finding(&self, w: &WaitFor) -> Diagnostic {
@@ -300,6 +376,13 @@ impl Machine<'_> {
         } else if !w.cycle.is_empty() {
             let ring: Vec<String> = w.cycle.iter().map(|c| format!("core {}", name(*c))).collect();
             (codes::S0010, format!("deadlock: {} wait for each other", ring.join(" and ")))
+        } else if let Some(b) = own.iter().find(|b| b.is_lost()) {
+            let what = format!(
+                "deadlock: core {} waits for {}, which nothing that is left raises",
+                name(b.core),
+                b.what
+            );
+            (codes::S0010, what)
         } else if let Some(b) = own.first() {
             (codes::S0010, format!("deadlock: the queues of core {} wait for each other", name(b.core)))
         } else {
@@ -309,6 +392,13 @@ impl Machine<'_> {
         for b in &w.blocked {
             let on = if b.queue.is_empty() { String::new() } else { format!("{} ", b.queue) };
             d = d.site(b.site.clone().label(format!("{on}waits for {}", b.what)));
+        }
+        for b in &w.blocked {
+            b.semaphores.iter().for_each(|u| d.notes.extend(u.notes(&name(b.core), b.queue)));
+        }
+        if w.ring.len() > 1 && w.ring.iter().all(|(_, q)| !q.is_empty()) {
+            let ring: Vec<String> = w.ring.iter().map(|(c, q)| format!("{q} of core {}", name(*c))).collect();
+            d = d.note(format!("in a circle: {}", ring.join(", then ")));
         }
         for (c, l) in w.last.iter().enumerate() {
             let text = match l {
@@ -347,6 +437,112 @@ impl Machine<'_> {
         }
         at.iter().any(|a| at.iter().any(|b| a.0 == b.0 && a.1 != b.1))
     }
+}
+
+impl Blocked {
+    pub(crate) fn new(core: usize, queue: &'static str, site: Site, what: String) -> Blocked {
+        Blocked {
+            core,
+            queue,
+            site,
+            what,
+            cores: Vec::new(),
+            insts: Vec::new(),
+            queues: Vec::new(),
+            semaphores: Vec::new(),
+        }
+    }
+    /// It waits for a semaphore that nothing raises any more.
+    fn is_lost(&self) -> bool {
+        self.semaphores.iter().any(|s| s.left == 0)
+    }
+}
+
+impl Unmet {
+    /// Why it may stay as it is.
+    fn notes(&self, core: &str, queue: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        let sem = self.sem;
+        if self.left == 0 {
+            out.push(format!(
+                "semaphore {sem} of core {core}, for which {queue} waits, has no producer left: a lost signal"
+            ));
+        } else {
+            let list: Vec<String> =
+                self.raisers.iter().map(|(c, q, n)| format!("`{n}` ({q} of core {c})")).collect();
+            let more = self.left.saturating_sub(list.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            out.push(format!("semaphore {sem} of core {core} would be raised by {}{more}", list.join(", ")));
+        }
+        if let Some((v, by)) = &self.was {
+            out.push(format!("semaphore {sem} of core {core} had reached {v} when `{by}` reset it"));
+        }
+        out
+    }
+}
+
+impl WaitFor {
+    /// Fills in the cycles.
+    pub(crate) fn find_cycles(&mut self, cores: usize) {
+        self.cycle = cycle(self, cores);
+        self.ring = ring(self);
+    }
+}
+
+/// Name of an in-order queue of a core.
+pub(crate) fn queue_name(core: &Core<'_>, q: usize) -> &'static str {
+    match core.streams.get(q) {
+        Some(s) => s.engine.name(),
+        None => QUEUE_NAMES.get(q).copied().unwrap_or(""),
+    }
+}
+
+/// A cycle of queues that wait for each other: every blocked queue waits for the blocked ones among those it names, and for
+/// all blocked ones of a core it names.
+fn ring(w: &WaitFor) -> Vec<(usize, &'static str)> {
+    let n = w.blocked.len();
+    let mut next: Vec<Vec<usize>> = vec![Vec::new(); n];
+    for (k, b) in w.blocked.iter().enumerate() {
+        for (j, o) in w.blocked.iter().enumerate() {
+            let named = b.queues.iter().any(|q| *q == (o.core, o.queue));
+            let whole = b.cores.contains(&o.core) && !b.queues.iter().any(|q| q.0 == o.core);
+            if named || whole {
+                next[k].push(j);
+            }
+        }
+    }
+    // Depth first without recursion; the path is the stack.
+    let mut state = vec![0u8; n];
+    for start in 0..n {
+        if state[start] != 0 {
+            continue;
+        }
+        let mut path: Vec<(usize, usize)> = vec![(start, 0)];
+        state[start] = 1;
+        while let Some((k, at)) = path.last_mut() {
+            match next[*k].get(*at) {
+                None => {
+                    state[*k] = 2;
+                    path.pop();
+                }
+                Some(&j) => {
+                    *at += 1;
+                    if state[j] == 1 {
+                        let from = path.iter().position(|p| p.0 == j).unwrap_or(0);
+                        return path[from..]
+                            .iter()
+                            .map(|(k, _)| (w.blocked[*k].core, w.blocked[*k].queue))
+                            .collect();
+                    }
+                    if state[j] == 0 {
+                        state[j] = 1;
+                        path.push((j, 0));
+                    }
+                }
+            }
+        }
+    }
+    Vec::new()
 }
 
 fn list(names: &[String]) -> String {

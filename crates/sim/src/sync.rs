@@ -33,6 +33,8 @@ pub(crate) enum Channel {
     Collective { members: SmallVec<[u32; 4]>, local: bool },
     /// Barriers of these cores.
     Barrier { cores: SmallVec<[u32; 4]> },
+    /// The linked barrier of this number of one LNC.
+    BarrierId { lnc: usize, id: u32 },
     /// Transfers of one LNC that notify the peer (decision D24).
     Notify { lnc: usize },
 }
@@ -58,7 +60,7 @@ impl Counters {
 }
 
 /// One core at a meeting.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) core: usize,
     pub(crate) inst: InstId,
@@ -67,12 +69,21 @@ pub(crate) struct Member {
     /// Position in the segment of a transfer that notifies its peer.
     pub(crate) item: u32,
     /// What it knew on arrival, for the race check.
-    clock: Option<Clock>,
-    inputs: SmallVec<[Payload; 1]>,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) inputs: SmallVec<[Payload; 1]>,
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It meets nobody: the instruction is complete.
+    Complete,
+    /// Its queue waits for the others ([`Machine::finish`] once they are there).
+    Waits,
 }
 
 /// A meeting.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) channel: u32,
     pub(crate) n: u64,
@@ -83,7 +94,7 @@ pub(crate) struct Group {
 }
 
 /// A completion token: one location.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) name: String,
     /// Cores that write the location.
@@ -95,7 +106,7 @@ pub(crate) struct Token {
 }
 
 /// All meetings.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sync {
     channels: indexmap::IndexSet<Channel, rustc_hash::FxBuildHasher>,
     open: FxHashMap<(u32, u64), u32>,
@@ -194,7 +205,7 @@ fn shape_of(d: &Decoded, k: usize) -> Option<Shape> {
 }
 
 impl Machine<'_> {
-    /// The head of queue `q` arrives at a swap or collective.
+    /// The head of queue `q` arrives at a swap or collective; `i` is its place in the running segment.
     pub(crate) fn arrive_collective(
         &mut self,
         c: usize,
@@ -202,7 +213,7 @@ impl Machine<'_> {
         i: u32,
         id: InstId,
         action: Action,
-    ) -> Result<(), Stop> {
+    ) -> Result<Arrival, Stop> {
         let core = &mut self.cores[c];
         let inst = &core.module.insts[id];
         if !core.plans.contains_key(&id) {
@@ -215,8 +226,7 @@ impl Machine<'_> {
         }
         let Some(Some(plan)) = core.plans.get(&id) else {
             // In no group: takes no part.
-            self.complete(c, i, true);
-            return Ok(());
+            return Ok(Arrival::Complete);
         };
         let plan = plan.clone();
         let clock = self.arrival_clock(c, q, id);
@@ -250,12 +260,11 @@ impl Machine<'_> {
         if alone {
             // A core that sends to itself meets nobody.
             let g = Group { channel: 0, n: 0, expect: SmallVec::new(), members: vec![member], left: 1 };
-            if let Some(thread) = self.race.as_ref().map(|r| r.thread(c, q, false)) {
+            if let Some(thread) = self.race.as_ref().map(|r| r.thread(c, q)) {
                 self.touch(c, id, thread, 0b010);
             }
             self.write_results(c, id, &g)?;
-            self.complete(c, i, true);
-            return Ok(());
+            return Ok(Arrival::Complete);
         }
         let expect = plan.members.clone();
         let (g, full) = self.sync.arrive(channel, &mut core.counters, &expect, member);
@@ -269,12 +278,33 @@ impl Machine<'_> {
             self.compare(g)?;
             self.release(g);
         }
-        Ok(())
+        Ok(Arrival::Waits)
+    }
+
+    /// The head of queue `q` arrives at the linked barrier of a number; it holds this queue and nothing else.
+    pub(crate) fn arrive_linked_barrier(
+        &mut self,
+        c: usize,
+        q: usize,
+        id: InstId,
+        barrier: u32,
+        cores: &[u32],
+    ) {
+        let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, q)));
+        let core = &mut self.cores[c];
+        let lnc = core.topo.my_lnc;
+        let member = Member { core: c, inst: id, queue: q, item: 0, clock, inputs: SmallVec::new() };
+        let channel = Channel::BarrierId { lnc, id: barrier };
+        let (g, full) = self.sync.arrive(channel, &mut core.counters, cores, member);
+        core.run.waits[q] = Some(Wait::Group { group: g, released: false });
+        if full {
+            self.release(g);
+        }
     }
 
     /// A member has read its inputs; what its thread knows now.
     fn arrival_clock(&mut self, c: usize, q: usize, id: InstId) -> Option<Clock> {
-        let thread = self.race.as_ref()?.thread(c, q, false);
+        let thread = self.race.as_ref()?.thread(c, q);
         self.touch(c, id, thread, 0b101);
         self.race.as_mut().map(|r| r.clock(thread))
     }
@@ -296,19 +326,26 @@ impl Machine<'_> {
         }
     }
 
-    /// A released head writes its results and is complete.
+    /// A released head of a segment's queue writes its results and is complete.
     pub(crate) fn finish(&mut self, c: usize, q: usize) -> Result<(), Stop> {
         let core = &mut self.cores[c];
         let seg = core.segment();
         let i = seg.queues[q][core.run.heads[q] as usize];
         let id = seg.insts[i as usize];
-        let wait = core.run.waits[q].take();
+        self.leave_meeting(c, q, id)?;
+        self.complete(c, i, true);
+        Ok(())
+    }
+
+    /// A released head writes its results.
+    pub(crate) fn leave_meeting(&mut self, c: usize, q: usize, id: InstId) -> Result<(), Stop> {
+        let wait = self.cores[c].run.waits[q].take();
         if let Some(Wait::Group { group, .. }) = wait {
             let g = std::mem::replace(
                 &mut self.sync.groups[group as usize],
                 Group { channel: 0, n: 0, expect: SmallVec::new(), members: Vec::new(), left: 0 },
             );
-            if let Some(thread) = self.race.as_ref().map(|r| r.thread(c, q, false)) {
+            if let Some(thread) = self.race.as_ref().map(|r| r.thread(c, q)) {
                 for m in &g.members {
                     if let (Some(race), Some(clock)) = (&mut self.race, &m.clock) {
                         race.learn(thread, clock);
@@ -325,18 +362,18 @@ impl Machine<'_> {
             self.nan_guard(c, id);
             self.sync.leave(group);
         } else if let (Some(Wait::Token { token, .. }), Some(race)) = (wait, &mut self.race) {
-            let thread = race.thread(c, q, false);
+            let thread = race.thread(c, q);
             race.token_leave(token as usize, &self.sync.tokens[token as usize].writers, thread);
         }
         self.cores[c].last_sync = Some(id);
-        self.complete(c, i, true);
         Ok(())
     }
 
     /// A transfer that notifies its peer has landed: it is complete when the peer's has, too (decision D24; the k-th
     /// notifying transfer of one core belongs to the k-th of the other). Gives what is complete now.
     pub(crate) fn arrive_notify(&mut self, c: usize, q: usize, i: u32, id: InstId) -> (Done, Option<Clock>) {
-        let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, q, true)));
+        let remote = self.is_remote(c, id);
+        let clock = self.race.as_mut().map(|r| r.clock(r.transfers(c, q, remote)));
         let core = &mut self.cores[c];
         let t = core.topo;
         let mut expect: SmallVec<[u32; 4]> = SmallVec::new();
@@ -449,7 +486,7 @@ impl Machine<'_> {
         let swap = match self.sync.channel(group.channel) {
             Channel::Swap { .. } | Channel::Sb2Sb { .. } => true,
             Channel::Collective { .. } => false,
-            Channel::Barrier { .. } | Channel::Notify { .. } => return Ok(()),
+            Channel::Barrier { .. } | Channel::BarrierId { .. } | Channel::Notify { .. } => return Ok(()),
         };
         let n = group.n;
         let first = &group.members[0];
@@ -516,7 +553,7 @@ impl Machine<'_> {
             core.executed[inst.opcode as usize] += 1;
             return Ok(());
         }
-        let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, 0, false)));
+        let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, 0)));
         let core = &mut self.cores[c];
         let member = Member { core: c, inst: id, queue: 0, item: 0, clock, inputs: SmallVec::new() };
         let channel = Channel::Barrier { cores: cores.clone() };
@@ -574,14 +611,13 @@ impl Machine<'_> {
     }
 
     /// The head of queue `q` arrives at a completion token; all its own producers are complete.
-    pub(crate) fn arrive_token(&mut self, c: usize, q: usize, i: u32, id: InstId) {
+    pub(crate) fn arrive_token(&mut self, c: usize, q: usize, i: u32, id: InstId) -> Arrival {
         let token = self.sync.token_of.get(&(c, id)).copied();
         let (Some(t), Ptcom::P2p) = (token, self.opts.ptcom) else {
-            self.complete(c, i, true);
-            return;
+            return Arrival::Complete;
         };
         if let Some(race) = &mut self.race {
-            let thread = race.thread(c, q, false);
+            let thread = race.thread(c, q);
             race.token_arrive(t as usize, c, thread);
         }
         let tok = &mut self.sync.tokens[t as usize];
@@ -608,6 +644,7 @@ impl Machine<'_> {
             }
         }
         self.sync.tokens[t as usize].waiting = still;
+        Arrival::Waits
     }
 }
 

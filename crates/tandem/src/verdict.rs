@@ -125,8 +125,6 @@ pub struct Looked {
     pub races: bool,
     /// Undefined bytes.
     pub undefined: bool,
-    /// The level has these checks at all.
-    pub level: bool,
 }
 
 /// The verdict of a run.
@@ -141,9 +139,6 @@ pub fn of_run(program: &Program, diags: &[Diagnostic], outcome: &Outcome, looked
         StopReason::StepLimit => return off("the step limit was reached"),
         StopReason::Fault => return off("an instruction could not be carried out"),
         StopReason::Cancelled => return off("the run was stopped"),
-    }
-    if !looked.level {
-        return off("races and undefined bytes are looked for at levels bir and lowered");
     }
     if !looked.races {
         return off("the race check was switched off");

@@ -21,7 +21,7 @@ use tandem_sim::numeric_profile::{NumericProfile, Uninit as Uninits};
 use tandem_sim::state::Print;
 use tandem_sim::tensor::describe;
 use tandem_sim::{
-    Fill, Outcome, Ranks, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, queue_style, random,
+    Fill, Outcome, Ranks, Ready, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random,
 };
 
 pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
@@ -47,16 +47,17 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
     let looked = verdict::Looked {
         races: opts.race_check,
         undefined: opts.undefined_check && opts.profile.uninit == Uninits::InitBits,
-        level: matches!(a.level, RunLevel::Bir | RunLevel::Lowered) && !matches!(input, Input::Container(..)),
     };
+    let level = if matches!(input, Input::Container(..)) { RunLevel::Bundles } else { a.level };
     let (staged, linked) = stage(a, input);
     let Some(program) = linked.as_ref().map(|l| &l.program).or(staged.program.as_ref()) else {
         return report.refused(&staged.diags);
     };
-    let result = match &linked {
-        Some(l) => simulate_linked(a, l, positional, opts),
-        None => simulate(a, program, positional, opts),
+    let ready = match &linked {
+        Some(l) => Simulator::linked(l, opts),
+        None => Simulator::new(program, opts),
     };
+    let result = ready.and_then(|r| simulate(a, r, positional));
     let (outcome, gathered) = match result {
         Ok(o) => o,
         Err(d) => {
@@ -110,7 +111,7 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
         diags.extend(missing);
     }
     if a.format == ReportFormat::Text {
-        console.line(summary(a, program, &staged, &outcome, &gathered.made, &written).trim_end());
+        console.line(summary(a, level, program, &staged, &outcome, &gathered.made, &written).trim_end());
         console.line(&verdict.line());
         lines.iter().for_each(|l| console.line(l));
     }
@@ -206,17 +207,6 @@ fn stage(a: &RunArgs, input: Input) -> (Staged, Option<LinkedProgram>) {
     (staged, linked)
 }
 
-fn simulate_linked(
-    a: &RunArgs,
-    linked: &LinkedProgram,
-    positional: &[PathBuf],
-    opts: RunOptions,
-) -> Result<(Outcome, Gathered), Vec<Diagnostic>> {
-    let mut g = gather(a, positional, &linked.program.signature.inputs, 1)?;
-    let inputs = std::mem::take(&mut g.tensors);
-    Ok((queue_style::run(linked, &inputs, opts)?, g))
-}
-
 pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
     let mut o = RunOptions {
         schedule: Schedule::parse(&a.schedule).ok_or_else(|| {
@@ -252,11 +242,9 @@ pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
 /// Runs; also where the inputs came from.
 fn simulate(
     a: &RunArgs,
-    program: &Program,
+    mut ready: Ready<'_>,
     positional: &[PathBuf],
-    opts: RunOptions,
 ) -> Result<(Outcome, Gathered), Vec<Diagnostic>> {
-    let mut ready = Simulator::new(program, opts)?;
     let wanted: Vec<Port> = ready.wanted().to_vec();
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
     let mut g = gather(a, positional, &wanted, lncs)?;
@@ -383,6 +371,7 @@ fn file_name(port: &str) -> PathBuf {
 
 fn summary(
     a: &RunArgs,
+    level: RunLevel,
     p: &Program,
     staged: &Staged,
     o: &Outcome,
@@ -390,7 +379,7 @@ fn summary(
     written: &[PathBuf],
 ) -> String {
     let mut s = String::new();
-    let level = match a.level {
+    let level = match level {
         RunLevel::Bir => "bir",
         RunLevel::Lowered => "lowered",
         RunLevel::Linked => "linked",
