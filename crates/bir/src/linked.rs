@@ -2,7 +2,10 @@
 //!
 //! Source: the specification, file 08 §2.3 and §9 (our choice).
 
-use crate::{ArchLevel, CompactString, CoreId, EngineKind, Inst, InstId, MemLocId, Module, Operand, Program};
+use crate::{
+    ArchLevel, CompactString, CoreId, EngineKind, Inst, InstId, MemLocId, MemoryType, Module, Operand,
+    Program,
+};
 
 /// Registers a program may use per engine (the machine has 64, two are its own).
 pub const USABLE_REGISTERS: usize = 62;
@@ -62,6 +65,51 @@ pub struct LinkedCore {
     pub vars: Vec<Var>,
     /// Register number by register index.
     pub reg_numbers: Vec<u8>,
+    /// What the debug table of a container says; empty without one, and for a program made by linking, whose module says it.
+    pub debug: DebugTable,
+}
+
+/// What only people need to know of a decoded program. Nothing that runs reads it; findings name things by it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DebugTable {
+    /// Instructions in program order.
+    pub insts: Vec<DebugInst>,
+    /// On-chip tensors.
+    pub tensors: Vec<DebugTensor>,
+}
+
+/// Where an instruction stood before it went to a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DebugInst {
+    /// Instruction.
+    pub inst: InstId,
+    /// Its block.
+    pub block: CompactString,
+    /// Its place in the program.
+    pub position: u32,
+    /// Tensor of each operand (inputs, outputs, index operands): position in [`DebugTable::tensors`].
+    pub operands: Vec<Option<u32>>,
+}
+
+/// An on-chip tensor by name and place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DebugTensor {
+    /// Name.
+    pub name: CompactString,
+    /// SB or PSUM.
+    pub mem: MemoryType,
+    /// First partition.
+    pub base: u32,
+    /// Byte inside the partition; for PSUM inside the bank.
+    pub addr: u64,
+    /// PSUM bank.
+    pub bank: i64,
+    /// Partitions.
+    pub rows: u64,
+    /// Bytes per partition.
+    pub row_bytes: u64,
+    /// Names of tensors that share its bytes on purpose.
+    pub aliases: Vec<CompactString>,
 }
 
 /// The instructions of one engine in order. Its last instruction is Exit.

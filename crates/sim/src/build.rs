@@ -137,6 +137,7 @@ impl Simulator {
             let (subgraph, c) = (k / lnc, k % lnc);
             let m = modules[k];
             let streams = linked.and_then(|l| l.cores.get(k)).map_or(&[][..], |c| &c.streams);
+            let debug = linked.and_then(|l| l.cores.get(k)).map(|c| &c.debug).filter(|d| !d.insts.is_empty());
             let len = |b| mem.bytes(b).len();
             let code = match style {
                 Style::Queue => prepare_streams(program, m, streams, &places, &opts.profile, &len),
@@ -167,6 +168,8 @@ impl Simulator {
                 id: CoreId(c as u32),
                 module: m,
                 streams,
+                debug_of: debug.iter().flat_map(|d| &d.insts).zip(0..).map(|(i, k)| (i.inst, k)).collect(),
+                debug,
                 code,
                 places,
                 topo,
@@ -194,7 +197,7 @@ impl Simulator {
                 None => tokens(&modules[own.clone()], &names[own.clone()], lncs, &mut sync),
             }
             let race = opts.race_check.then(|| {
-                let order = cores.iter().map(|c| program_order(c.module)).collect();
+                let order = cores.iter().map(program_order).collect();
                 let mut pitches = vec![None; mem.len()];
                 for p in cores.iter().flat_map(|c| &c.places).flatten() {
                     pitches[p.buf.index()] = p.pitch;
@@ -203,7 +206,7 @@ impl Simulator {
                 Race::new(lanes, order, pitches, sync.tokens.len())
             });
             let overlap = if opts.race_check {
-                Overlap::new(&modules[own.clone()], &names[own], &cores, lnc)
+                Overlap::new(&modules[own.clone()], &names[own], &cores, lnc, arch)
             } else {
                 None
             };
@@ -643,9 +646,27 @@ impl Ready<'_> {
 }
 
 /// Of every instruction the place in the order of blocks and of their lists, and the stretch from meeting to meeting.
-fn program_order(m: &Module) -> Vec<(u32, u32)> {
+fn program_order(core: &Core<'_>) -> Vec<(u32, u32)> {
+    let m = core.module;
     let mut order = vec![(u32::MAX, u32::MAX); m.insts.len()];
     let (mut place, mut stretch) = (0, 0);
+    // A container has streams only; its debug table knows the blocks.
+    if let Some(t) = core.debug {
+        let mut block = None;
+        for d in &t.insts {
+            if block.replace(&d.block).is_some_and(|b| b != &d.block) {
+                stretch += 1;
+            }
+            if let (Some(o), Some(i)) = (order.get_mut(d.inst.index()), m.insts.get(d.inst)) {
+                *o = (place, stretch);
+                place += 1;
+                if matches!(i.opcode, Opcode::CoreBarrier | Opcode::CollectiveCompute) {
+                    stretch += 1;
+                }
+            }
+        }
+        return order;
+    }
     for (_, block) in m.blocks.iter() {
         stretch += 1;
         for &i in &block.insts {

@@ -13,7 +13,7 @@ use crate::options::{RunOptions, Schedule};
 use crate::outcome::StopReason;
 use crate::overlap::Overlap;
 use crate::place::Place;
-use crate::race::Race;
+use crate::race::{Race, Role};
 use crate::random::SplitMix64;
 use crate::state::{CoreState, Fault, Note};
 use crate::sync::{Arrival, Counters, Sync};
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Code as DiagCode, Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::linked::{Stream, is_remote_copy};
+use tandem_bir::linked::{DebugTable, Stream, is_remote_copy};
 use tandem_bir::{Attr, BlockId, CompactString, CoreId, FuncId, InstId, Module, Program};
 
 /// Bit of `ISSUE + q`: the head of queue `q` may start.
@@ -113,6 +113,10 @@ pub(crate) struct Core<'p> {
     pub(crate) module: &'p Module,
     /// Streams of its engines, at levels `linked` and `bundles`; `run.heads` are their positions.
     pub(crate) streams: &'p [Stream],
+    /// What a container says about them for people.
+    pub(crate) debug: Option<&'p DebugTable>,
+    /// Place of an instruction in that table.
+    pub(crate) debug_of: FxHashMap<InstId, u32>,
     pub(crate) code: Code<'p>,
     pub(crate) places: Vec<Option<Place>>,
     pub(crate) topo: Topology,
@@ -130,6 +134,19 @@ pub(crate) struct Core<'p> {
 }
 
 impl Core<'_> {
+    /// The tensor that the debug table names for an operand: its place in the table.
+    pub(crate) fn debug_tensor(&self, id: InstId, role: Role) -> Option<u32> {
+        let t = self.debug?;
+        let i = &self.module.insts[id];
+        let k = role.index as usize
+            + match role.list {
+                0 => 0,
+                1 => i.ins.len(),
+                _ => i.ins.len() + i.outs.len(),
+            };
+        let at = *self.debug_of.get(&id)?;
+        t.insts.get(at as usize)?.operands.get(k).copied().flatten()
+    }
     pub(crate) fn segment(&self) -> &Segment {
         &self.code.segments[self.run.seg as usize]
     }

@@ -19,20 +19,27 @@ use crate::exec::Arg;
 use crate::machine::{Core, Machine};
 use crate::memory::View;
 use crate::place::{Names, owner};
+use crate::race::Role;
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{InstId, MemLocId, Module, Operand};
+use tandem_bir::{ArchSpec, InstId, MemLocId, MemoryType, Module, Operand};
 
 /// Byte never written under the name, and byte last written under it; larger values name the write that destroyed it.
 const NEVER: u32 = 0;
 const OWN: u32 = 1;
 const FIRST_KILLER: u32 = 2;
 
+/// A tensor by what an instruction calls it: a location of its module, or (with [`NAMED`]) a tensor of the debug table.
+type Key = u32;
+/// Bit of a tensor of the debug table.
+const NAMED: Key = 1 << 31;
+
 /// A followed location.
 struct Followed {
-    core: usize,
-    loc: MemLocId,
+    name: String,
+    /// Partitions of its buffer are this far apart.
+    pitch: usize,
     /// First partition and byte inside the partition; extents.
     part: usize,
     col: usize,
@@ -44,30 +51,118 @@ struct Followed {
     others: Vec<usize>,
 }
 
+/// A tensor that may be followed.
+struct Candidate<'p> {
+    buf: usize,
+    pitch: usize,
+    part: usize,
+    col: usize,
+    rows: usize,
+    cols: usize,
+    key: Key,
+    name: &'p str,
+    /// Names of tensors on the same bytes on purpose.
+    aliases: Vec<&'p str>,
+}
+
 /// Everything that is followed.
 pub(crate) struct Overlap {
     list: Vec<Followed>,
-    /// By core and location as an instruction names it.
-    at: FxHashMap<(usize, MemLocId), usize>,
+    /// By core and tensor as an instruction names it.
+    at: FxHashMap<(usize, Key), usize>,
     /// Writes that destroyed something: core, instruction, location.
     killers: Vec<(usize, InstId, usize)>,
     killer_of: FxHashMap<(usize, InstId, usize), u32>,
 }
 
-/// First and last use of every location in program order; `None` when the module has control flow.
-fn uses(m: &Module) -> Option<Vec<(u32, u32)>> {
-    let mut out = vec![(u32::MAX, 0); m.memlocs.len()];
+/// First and last use of every tensor in program order; `None` when the module has control flow.
+fn uses(core: &Core<'_>) -> Option<FxHashMap<Key, (u32, u32)>> {
+    let m = core.module;
+    let mut out: FxHashMap<Key, (u32, u32)> = FxHashMap::default();
+    let mut note = |key: Key, n: usize| {
+        let u = out.entry(key).or_insert((n as u32, n as u32));
+        u.1 = n as u32;
+    };
+    if let Some(t) = core.debug {
+        for (n, d) in t.insts.iter().enumerate() {
+            if m.insts[d.inst].is_terminator_like() {
+                return None;
+            }
+            d.operands.iter().flatten().for_each(|k| note(k | NAMED, n));
+        }
+        return Some(out);
+    }
     for (n, (_, _, id)) in m.walk().into_iter().enumerate() {
         let i = &m.insts[id];
         if i.is_terminator_like() {
             return None;
         }
-        for ap in crate::place::all_aps(i) {
-            let u = &mut out[ap.loc.index()];
-            *u = (u.0.min(n as u32), u.1.max(n as u32));
-        }
+        crate::place::all_aps(i).for_each(|ap| note(ap.loc.as_u32(), n));
     }
     Some(out)
+}
+
+/// The tensors of a core that have a place on chip.
+fn candidates<'p>(core: &Core<'p>, arch: &ArchSpec) -> Vec<Candidate<'p>> {
+    let mut out = Vec::new();
+    let m = core.module;
+    for (l, loc) in m.memlocs.iter() {
+        if loc.is_on_chip()
+            && loc.allocated
+            && !loc.is_remote()
+            && !is_whole_memory(loc)
+            && !core.debug.is_some_and(|d| d.tensors.iter().any(|t| t.name == loc.name))
+            && let Some(p) = core.places[l.index()]
+            && let Some(pitch) = p.pitch.filter(|p| *p > 0)
+        {
+            out.push(Candidate {
+                buf: p.buf.index(),
+                pitch,
+                part: p.base / pitch,
+                col: p.base % pitch,
+                rows: loc.rows() as usize,
+                cols: (loc.row_bytes() as usize).min(pitch),
+                key: l.as_u32(),
+                name: loc.name.as_str(),
+                aliases: loc.aliases.iter().flat_map(|(s, l, _)| [s.as_str(), l.as_str()]).collect(),
+            });
+        }
+    }
+    // Bundles know whole memories only; the debug table knows what lies where.
+    let whole = |mem: MemoryType| {
+        m.memlocs
+            .iter()
+            .filter(|(_, l)| l.mem == mem && is_whole_memory(l))
+            .find_map(|(l, _)| core.places[l.index()])
+            .and_then(|p| Some((p.buf.index(), p.pitch.filter(|p| *p > 0)?)))
+    };
+    for (k, t) in core.debug.iter().flat_map(|d| d.tensors.iter().enumerate()) {
+        let Some((buf, pitch)) = whole(t.mem) else { continue };
+        let bank = if t.mem == MemoryType::Psum { t.bank.unsigned_abs() * arch.psum_bank_bytes } else { 0 };
+        let (col, part) = (bank.saturating_add(t.addr) as usize, t.base as usize);
+        let rows = (t.rows as usize).min(arch.partitions as usize);
+        if col < pitch && t.row_bytes > 0 {
+            out.push(Candidate {
+                buf,
+                pitch,
+                part,
+                col,
+                rows,
+                cols: (t.row_bytes as usize).min(pitch - col),
+                key: k as u32 | NAMED,
+                name: t.name.as_str(),
+                aliases: t.aliases.iter().map(|a| a.as_str()).collect(),
+            });
+        }
+    }
+    // By the first byte, so that only neighbours are compared.
+    out.sort_by_key(|c| (c.buf, c.col, c.key));
+    out
+}
+
+/// The location that stands for a whole on-chip memory: run-time addresses and bundles name no tensor.
+fn is_whole_memory(l: &tandem_bir::MemoryLocation) -> bool {
+    l.name.starts_with('%')
 }
 
 /// Instructions after which program order is not time order.
@@ -89,6 +184,7 @@ impl Overlap {
         names: &[Names<'_>],
         cores: &[Core<'_>],
         lnc: usize,
+        arch: &ArchSpec,
     ) -> Option<Overlap> {
         let mut o = Overlap {
             list: Vec::new(),
@@ -102,49 +198,33 @@ impl Overlap {
             .flat_map(|(c, m)| m.memlocs.iter().filter(|(_, l)| l.is_remote()).map(move |(l, _)| (c, l)))
             .filter_map(|(c, l)| owner(modules, names, c, l).ok())
             .collect();
+        // Of a container only the names of what other cores use are known.
+        let by_name: rustc_hash::FxHashSet<(usize, &str)> =
+            remote.iter().map(|(c, l)| (*c, modules[*c].memlocs[*l].name.as_str())).collect();
         for (g, core) in cores.iter().enumerate() {
-            let m = core.module;
-            let elsewhere = |l: MemLocId| remote.contains(&(g % lnc, l));
-            // By the first byte, so that only neighbours are compared.
-            let mut placed: Vec<(usize, usize, MemLocId)> = Vec::new();
-            for (l, loc) in m.memlocs.iter() {
-                if loc.is_on_chip()
-                    && loc.allocated
-                    && !loc.is_remote()
-                    && let Some(p) = core.places[l.index()]
-                    && let Some(pitch) = p.pitch.filter(|p| *p > 0)
-                {
-                    placed.push((p.buf.index(), p.base % pitch, l));
-                }
-            }
-            placed.sort_unstable_by_key(|(b, c, l)| (*b, *c, l.index()));
+            let elsewhere = |x: &Candidate<'_>| by_name.contains(&(g % lnc, x.name));
+            let placed = candidates(core, arch);
             let mut use_of = None;
-            for (k, &(buf, col, l)) in placed.iter().enumerate() {
-                let end = col + m.memlocs[l].row_bytes() as usize;
-                for &(buf2, col2, l2) in &placed[k + 1..] {
-                    if buf2 != buf || col2 >= end {
+            for (k, x) in placed.iter().enumerate() {
+                for y in &placed[k + 1..] {
+                    if y.buf != x.buf || y.col >= x.col + x.cols {
                         break;
                     }
-                    let uses = use_of.get_or_insert_with(|| uses(m));
+                    let uses = use_of.get_or_insert_with(|| uses(core));
                     if let Some(u) = uses
-                        && !elsewhere(l)
-                        && !elsewhere(l2)
+                        && !elsewhere(x)
+                        && !elsewhere(y)
                     {
-                        let (a, b) = (u[l.index()], u[l2.index()]);
-                        if a.0 == u32::MAX || b.0 == u32::MAX || a.1 < b.0 || b.1 < a.0 {
+                        let (Some(a), Some(b)) = (u.get(&x.key), u.get(&y.key)) else { continue };
+                        if a.1 < b.0 || b.1 < a.0 {
                             continue;
                         }
                     }
-                    let (a, b) = (&m.memlocs[l], &m.memlocs[l2]);
-                    let named = |x: &tandem_bir::MemoryLocation, y: &tandem_bir::MemoryLocation| {
-                        x.aliases.iter().any(|(s, l, _)| *s == y.name || *l == y.name)
-                    };
-                    if named(a, b) || named(b, a) {
+                    if x.aliases.contains(&y.name) || y.aliases.contains(&x.name) {
                         continue;
                     }
-                    let i = o.follow(g, core, l);
-                    let j = o.follow(g, core, l2);
-                    let (x, y) = (&o.list[i], &o.list[j]);
+                    let i = o.follow(g, x);
+                    let j = o.follow(g, y);
                     if x.part < y.part + y.rows && y.part < x.part + x.rows {
                         o.list[i].others.push(j);
                         o.list[j].others.push(i);
@@ -156,38 +236,43 @@ impl Overlap {
             return None;
         }
         for (g, core) in cores.iter().enumerate() {
+            // A location that other cores use is the tensor of its name.
+            for (l, loc) in core.module.memlocs.iter().filter(|(_, l)| l.is_on_chip()) {
+                let told = core.debug.and_then(|d| d.tensors.iter().position(|t| t.name == loc.name));
+                if let Some(&k) = told.and_then(|t| o.at.get(&(g, t as u32 | NAMED))) {
+                    o.at.insert((g, l.as_u32()), k);
+                }
+            }
+        }
+        for (g, core) in cores.iter().enumerate() {
             let (r, c) = (g / lnc, g % lnc);
             for (l, loc) in core.module.memlocs.iter().filter(|(_, l)| l.is_remote()) {
                 let _ = loc;
                 if let Ok((oc, ol)) = owner(modules, names, c, l)
-                    && let Some(&k) = o.at.get(&(r * lnc + oc, ol))
+                    && let Some(&k) = o.at.get(&(r * lnc + oc, ol.as_u32()))
                 {
-                    o.at.insert((g, l), k);
+                    o.at.insert((g, l.as_u32()), k);
                 }
             }
         }
         Some(o)
     }
 
-    fn follow(&mut self, g: usize, core: &Core<'_>, l: MemLocId) -> usize {
-        if let Some(&k) = self.at.get(&(g, l)) {
+    fn follow(&mut self, g: usize, x: &Candidate<'_>) -> usize {
+        if let Some(&k) = self.at.get(&(g, x.key)) {
             return k;
         }
-        let loc = &core.module.memlocs[l];
-        let (base, pitch) = core.places[l.index()].map_or((0, 1), |p| (p.base, p.pitch.unwrap_or(1).max(1)));
-        let (rows, cols) = (loc.rows() as usize, loc.row_bytes() as usize);
-        let cols = cols.min(pitch);
         self.list.push(Followed {
-            core: g,
-            loc: l,
-            part: base / pitch,
-            col: base % pitch,
-            rows,
-            cols,
-            state: vec![NEVER; rows.saturating_mul(cols)],
+            name: x.name.to_owned(),
+            pitch: x.pitch,
+            part: x.part,
+            col: x.col,
+            rows: x.rows,
+            cols: x.cols,
+            state: vec![NEVER; x.rows.saturating_mul(x.cols)],
             others: Vec::new(),
         });
-        self.at.insert((g, l), self.list.len() - 1);
+        self.at.insert((g, x.key), self.list.len() - 1);
         self.list.len() - 1
     }
 }
@@ -211,8 +296,10 @@ impl Machine<'_> {
         let inst = &core.module.insts[id];
         let d = &core.code.decoded[id.index()];
         let mut hit: Option<(usize, u32, usize)> = None;
-        let followed = |ap: Option<&Operand>, a: &Arg, o: &Overlap| -> Option<(usize, View)> {
-            let k = *o.at.get(&(c, ap?.as_ap()?.loc))?;
+        let followed = |ap: &Operand, a: &Arg, role: Role, o: &Overlap| -> Option<(usize, View)> {
+            let named = core.debug_tensor(id, role).map(|k| k | NAMED);
+            let key = named.or_else(|| Some(ap.as_ap()?.loc.as_u32()))?;
+            let k = *o.at.get(&(c, key))?;
             match a {
                 Arg::View(v) => Some((k, v.clone())),
                 Arg::Imm(_) | Arg::Reg(_) | Arg::Indexed(_) => None,
@@ -224,8 +311,9 @@ impl Machine<'_> {
             if lists & (1 << bit) == 0 {
                 continue;
             }
-            for (a, op) in args.iter().zip(ops) {
-                let Some((k, v)) = followed(Some(op), a, o) else { continue };
+            for (n, (a, op)) in args.iter().zip(ops).enumerate() {
+                let role = Role { index: n as u8, list: bit };
+                let Some((k, v)) = followed(op, a, role, o) else { continue };
                 let Some(pitch) = self.mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
                 let f = &o.list[k];
                 v.for_each_run(|at, len| {
@@ -239,8 +327,9 @@ impl Machine<'_> {
             }
         }
         if lists & 2 != 0 {
-            for (a, op) in d.outs.iter().zip(&inst.outs) {
-                let Some((k, v)) = followed(Some(op), a, o) else { continue };
+            for (n, (a, op)) in d.outs.iter().zip(&inst.outs).enumerate() {
+                let role = Role { index: n as u8, list: 1 };
+                let Some((k, v)) = followed(op, a, role, o) else { continue };
                 let Some(pitch) = self.mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
                 let next = o.killers.len() as u32 + FIRST_KILLER;
                 let killer = *o.killer_of.entry((c, id, k)).or_insert(next);
@@ -269,13 +358,8 @@ impl Machine<'_> {
         }
         let Some((k, killer, at)) = hit else { return };
         let (kc, ki, kl) = o.killers[(killer - FIRST_KILLER) as usize];
-        let name = |f: &Followed| self.cores[f.core].module.memlocs[f.loc].name.to_string();
-        let (mine, theirs) = (name(&o.list[k]), name(&o.list[kl]));
-        let pitch = self.mem.info(
-            self.cores[o.list[k].core].places[o.list[k].loc.index()]
-                .map_or(crate::memory::BufId(0), |p| p.buf),
-        );
-        let part = pitch.pitch.filter(|p| *p > 0).map_or(0, |p| at / p);
+        let (mine, theirs) = (o.list[k].name.clone(), o.list[kl].name.clone());
+        let part = at / o.list[k].pitch.max(1);
         if !self.noted.insert((c, id, "S0023")) {
             return;
         }

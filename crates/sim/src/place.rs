@@ -367,7 +367,7 @@ fn high_byte(ap: &AccessPattern, l: &MemoryLocation) -> u64 {
 }
 
 /// Byte inside a partition where a placed on-chip location starts.
-fn on_chip_start(l: &MemoryLocation, arch: &ArchSpec) -> u64 {
+pub(crate) fn on_chip_start(l: &MemoryLocation, arch: &ArchSpec) -> u64 {
     match l.mem {
         MemoryType::Psum => l.bank.unsigned_abs().saturating_mul(arch.psum_bank_bytes).saturating_add(l.addr),
         _ => l.addr,

@@ -168,6 +168,12 @@ impl Machine<'_> {
         let more = race.more;
         for f in &found {
             let name = |a: &Access| {
+                let core = &self.cores[a.core as usize];
+                if let Some(t) =
+                    core.debug_tensor(a.inst, a.role).and_then(|k| core.debug?.tensors.get(k as usize))
+                {
+                    return t.name.as_str();
+                }
                 let i = &self.cores[a.core as usize].module.insts[a.inst];
                 let list = match a.role.list {
                     0 => i.ins.get(a.role.index as usize),

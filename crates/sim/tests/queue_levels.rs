@@ -39,7 +39,7 @@ fn inputs(p: &Program) -> Vec<Tensor> {
 }
 
 fn options(schedule: Schedule) -> RunOptions {
-    RunOptions { schedule, race_check: false, undefined_check: false, ..RunOptions::default() }
+    RunOptions { schedule, ..RunOptions::default() }
 }
 
 fn reference(p: &Program) -> Outcome {
@@ -59,6 +59,9 @@ fn agrees(what: &str, l: &LinkedProgram, ins: &[Tensor], want: &Outcome, bad: &m
             Ok(o) => {
                 if o.outputs != want.outputs {
                     bad.push(format!("{what} {s:?}: other bytes"));
+                }
+                if o.diagnostics != want.diagnostics {
+                    bad.push(format!("{what} {s:?}: {}", show(&o.diagnostics)));
                 }
             }
         }

@@ -81,12 +81,14 @@ impl Verdict {
 }
 
 /// A finding that the program's behaviour is wrong: a pass, a static check or a simulated fault whose own severity is error
-/// (also when an option made it a warning). The step limit only ends what is known.
+/// (also when an option made it a warning), or meetings of the cores that linking cannot pair. The step limit only ends what
+/// is known.
 pub fn refutes(d: &Diagnostic) -> bool {
     let i = d.code.info();
+    let unpaired = [codes::N0008, codes::N0009, codes::N0011, codes::N0012].contains(&d.code);
     i.class == Class::Finding
         && i.severity == Severity::Error
-        && i.id.starts_with(['L', 'C', 'S'])
+        && (i.id.starts_with(['L', 'C', 'S']) || unpaired)
         && d.code != codes::S0015
 }
 
@@ -125,6 +127,8 @@ pub struct Looked {
     pub races: bool,
     /// Undefined bytes.
     pub undefined: bool,
+    /// On-chip tensors are known by name, so that their overlaps are seen.
+    pub tensors: bool,
 }
 
 /// The verdict of a run.
@@ -146,7 +150,10 @@ pub fn of_run(program: &Program, diags: &[Diagnostic], outcome: &Outcome, looked
     if !looked.undefined {
         return off("the check of undefined bytes was switched off");
     }
-    let what = "no race, no deadlock, no use of undefined bytes, under every schedule";
+    let mut what = "no race, no deadlock, no use of undefined bytes, under every schedule".to_owned();
+    if !looked.tensors {
+        what.push_str(" (without a debug table, tensors placed over each other are not seen)");
+    }
     if let Some(place) = data_use(program) {
         return Verdict::Proved { all_inputs: false, between_cores: false, why: format!("{what}; {place}") };
     }

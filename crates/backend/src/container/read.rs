@@ -21,9 +21,11 @@ use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tandem_bir::diag::{Code, Diagnostic, LocEntry, LocTable, Site, SourcePos, codes};
+use tandem_bir::linked::{DebugInst, DebugTensor};
 use tandem_bir::{
-    AccessPattern, AddressSpace, ArchLevel, Attr, BirEnum, CoreId, EngineKind, Level, MemLocId, MemoryType,
-    Module, Opcode, Operand, Origin, Port, Program, Register, RemoteTarget, Signature, Storage, TensorKind,
+    AccessPattern, AddressSpace, ArchLevel, Attr, BirEnum, CompactString, CoreId, EngineKind, Level,
+    MemLocId, MemoryType, Module, Opcode, Operand, Origin, Port, Program, Register, RemoteTarget, Signature,
+    Storage, TensorKind,
 };
 
 /// A container in memory: its sections, checked.
@@ -387,6 +389,8 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
     let mut record_of: Vec<FxHashMap<(u64, u64), tandem_bir::InstId>> =
         vec![FxHashMap::default(); c.cores as usize];
     for k in 0..c.cores {
+        // tensors of the debug tables by name
+        let mut told: FxHashMap<CompactString, u32> = FxHashMap::default();
         for s in c.sections.iter().filter(|s| s.kind == Kind::Stream && s.core == k) {
             let engine = EngineKind::from_ordinal(u16::from(s.engine)).ok_or_else(|| shape(s.offset))?;
             let patches = patches(c, k, s.engine)?;
@@ -408,7 +412,18 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
                 return Err(bad(codes::E0104, s.offset + s.bytes.len(), "a stream does not end with Exit"));
             }
             let (debug, dat) = c.json(Kind::Debug, k, s.engine)?;
-            let debug = debug.as_array().cloned().unwrap_or_default();
+            let mut local: Vec<u32> = Vec::new();
+            for t in debug["tensors"].as_array().into_iter().flatten() {
+                let t = debug_tensor(t).ok_or_else(|| shape(dat))?;
+                let list = &mut cores[k as usize].debug.tensors;
+                let known = told.get(&t.name).copied().filter(|at| list.get(*at as usize) == Some(&t));
+                local.push(known.unwrap_or_else(|| {
+                    told.insert(t.name.clone(), list.len() as u32);
+                    list.push(t);
+                    list.len() as u32 - 1
+                }));
+            }
+            let debug = debug["records"].as_array().cloned().unwrap_or_default();
             if c.flags & FLAG_DEBUG != 0 && debug.len() > stream.insts.len() {
                 return Err(bad(codes::E0105, dat, "the debug table has another length than its stream"));
             }
@@ -417,12 +432,15 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
             let block = m.add_block(func, engine.name());
             let mut out = Stream { engine, insts: Vec::new(), branches: stream.branches };
             let mut d = debug.iter().peekable();
+            let mut known = Vec::new();
             for (mut inst, start) in stream.insts.into_iter().zip(&stream.starts) {
                 inst.name = format!("{}.{start}", engine.name()).as_str().into();
                 inst.origin = Origin::Internal;
                 if let Some(e) = d.next_if(|e| e[0].as_u64() == Some(u64::from(*start))) {
                     inst.name = e[1].as_str().ok_or_else(|| shape(dat))?.into();
-                    if let (Some(file), Some(line), Some(col)) = (e[2].as_str(), e[3].as_u64(), e[4].as_u64())
+                    let told = debug_inst(e, &local);
+                    known.push((out.insts.len(), told.ok_or_else(|| shape(dat))?));
+                    if let (Some(file), Some(line), Some(col)) = (e[5].as_str(), e[6].as_u64(), e[7].as_u64())
                     {
                         inst.loc = p.locs.intern(LocEntry::Pos(SourcePos {
                             file: file.into(),
@@ -450,8 +468,15 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
                 record_of[k as usize].insert((u64::from(s.engine), u64::from(*start)), id);
                 out.insts.push(id);
             }
+            for (at, mut told) in known {
+                told.inst = out.insts[at];
+                cores[k as usize].debug.insts.push(told);
+            }
             cores[k as usize].streams.push(out);
         }
+    }
+    for c in &mut cores {
+        c.debug.insts.sort_by_key(|d| d.position);
     }
     let find = |v: &Value| -> Option<InstRef> {
         let (k, e, r) = (v[0].as_u64()?, v[1].as_u64()?, v[2].as_u64()?);
@@ -631,6 +656,36 @@ fn pair(p: &mut Program, cores: &[LinkedCore]) -> Option<Vec<SwapPair>> {
         });
     }
     Some(out)
+}
+
+/// What the debug table says about a record; operands name tensors of their own stream.
+fn debug_inst(e: &Value, tensors: &[u32]) -> Option<DebugInst> {
+    let operand = |v: &Value| -> Option<Option<u32>> {
+        if v.is_null() {
+            return Some(None);
+        }
+        tensors.get(usize::try_from(v.as_u64()?).ok()?).map(|k| Some(*k))
+    };
+    Some(DebugInst {
+        inst: tandem_bir::InstId::from_u32(0),
+        block: e[2].as_str()?.into(),
+        position: u32::try_from(e[3].as_u64()?).ok()?,
+        operands: e[4].as_array()?.iter().map(operand).collect::<Option<_>>()?,
+    })
+}
+
+fn debug_tensor(v: &Value) -> Option<DebugTensor> {
+    let mem = MemoryType::from_ordinal(u16::try_from(v[1].as_u64()?).ok()?)?;
+    Some(DebugTensor {
+        name: v[0].as_str()?.into(),
+        mem,
+        base: u32::try_from(v[2].as_u64()?).ok()?,
+        addr: v[3].as_u64()?,
+        bank: v[4].as_i64()?,
+        rows: v[5].as_u64()?,
+        row_bytes: v[6].as_u64()?,
+        aliases: v[7].as_array()?.iter().map(|a| a.as_str().map(Into::into)).collect::<Option<_>>()?,
+    })
 }
 
 fn read_port(v: &Value) -> Option<Port> {

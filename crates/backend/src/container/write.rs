@@ -12,8 +12,8 @@ use crate::link::{InstRef, LinkedProgram};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use tandem_bir::diag::{Diagnostic, codes};
-use tandem_bir::linked::is_remote_copy;
-use tandem_bir::{BirEnum, Dtype, InstId, Opcode, Operand, Port};
+use tandem_bir::linked::{DebugInst, DebugTensor, is_remote_copy};
+use tandem_bir::{BirEnum, BlockId, Dtype, InstId, MemLocId, Module, Opcode, Operand, Port};
 
 /// What goes into a container.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,7 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
     for (c, core) in image.iter().enumerate() {
         let cb = c as u8;
         push(Kind::Vars, cb, 0, json_section(&vars(p, c)));
+        let order = if opts.debug { order_of(p, c) } else { Order::default() };
         for (s, stream) in core.iter().zip(&p.cores[c].streams) {
             let e = engine_ordinal(s.engine);
             if s.records.len() > super::format::MAX_RECORDS {
@@ -84,6 +85,7 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
             let mut dma = Vec::new();
             let mut queues: Vec<String> = Vec::new();
             let mut debug = Vec::new();
+            let mut tensors = Tensors::default();
             for (i, start) in stream.insts.iter().zip(&s.starts) {
                 let inst = &m.insts[*i];
                 let b = s.records.get(*start as usize);
@@ -100,7 +102,7 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
                     }
                 }
                 if opts.debug {
-                    debug.push(debug_entry(p, c, *i, *start));
+                    debug.push(debug_entry(p, c, *i, *start, &order, &mut tensors));
                 }
             }
             if !dma.is_empty() {
@@ -108,7 +110,8 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
                 push(Kind::Dma, cb, e, json_section(&json!({"queues": queues, "records": dma})));
             }
             if opts.debug {
-                push(Kind::Debug, cb, e, json_section(&Value::Array(debug)));
+                let table = json!({"records": debug, "tensors": tensors.list});
+                push(Kind::Debug, cb, e, json_section(&table));
             }
             let mut records = Vec::new();
             for (r, patch) in &s.patches {
@@ -261,12 +264,109 @@ fn vars(p: &LinkedProgram, c: usize) -> Value {
     Value::Array(list.collect())
 }
 
-fn debug_entry(p: &LinkedProgram, c: usize, i: InstId, start: u32) -> Value {
+/// Where every instruction stood in the program.
+#[derive(Default)]
+struct Order<'p> {
+    /// Of a linked program: place and block.
+    linked: FxHashMap<InstId, (u32, BlockId)>,
+    /// Of a decoded one: its own table.
+    decoded: FxHashMap<InstId, &'p DebugInst>,
+}
+
+fn order_of(p: &LinkedProgram, c: usize) -> Order<'_> {
+    let own = &p.cores[c].debug;
+    if !own.insts.is_empty() {
+        return Order { decoded: own.insts.iter().map(|d| (d.inst, d)).collect(), ..Order::default() };
+    }
+    let walk = p.program.modules[c].walk().into_iter().enumerate();
+    Order { linked: walk.map(|(n, (_, b, i))| (i, (n as u32, b))).collect(), ..Order::default() }
+}
+
+/// On-chip tensors that the records of a stream name.
+#[derive(Default)]
+struct Tensors {
+    list: Vec<Value>,
+    at: FxHashMap<MemLocId, usize>,
+}
+
+impl Tensors {
+    /// The tensor of a table that was read.
+    fn known(&mut self, t: &DebugTensor, at: u32) -> usize {
+        if let Some(k) = self.at.get(&MemLocId::from_u32(at)) {
+            return *k;
+        }
+        let aliases: Vec<&str> = t.aliases.iter().map(|a| a.as_str()).collect();
+        self.list.push(json!([
+            t.name.as_str(),
+            t.mem.ordinal(),
+            t.base,
+            t.addr,
+            t.bank,
+            t.rows,
+            t.row_bytes,
+            aliases
+        ]));
+        self.at.insert(MemLocId::from_u32(at), self.list.len() - 1);
+        self.list.len() - 1
+    }
+    fn of(&mut self, m: &Module, o: &Operand) -> Option<usize> {
+        let loc = o.as_ap()?.loc;
+        let l = &m.memlocs[loc];
+        if !l.is_on_chip() || l.is_remote() || !l.allocated || l.name.starts_with('%') {
+            return None;
+        }
+        if let Some(k) = self.at.get(&loc) {
+            return Some(*k);
+        }
+        let aliases: Vec<&str> = l
+            .aliases
+            .iter()
+            .flat_map(|(s, l, _)| [s.as_str(), l.as_str()])
+            .filter(|n| !n.is_empty())
+            .collect();
+        self.list.push(json!([
+            l.name.as_str(),
+            l.mem.ordinal(),
+            l.base,
+            l.addr,
+            l.bank,
+            l.rows(),
+            l.row_bytes(),
+            aliases
+        ]));
+        self.at.insert(loc, self.list.len() - 1);
+        Some(self.list.len() - 1)
+    }
+}
+
+/// Record, name, block, place in the program, tensor of each operand; file, line and column where known.
+fn debug_entry(
+    p: &LinkedProgram,
+    c: usize,
+    i: InstId,
+    start: u32,
+    order: &Order<'_>,
+    tensors: &mut Tensors,
+) -> Value {
     let m = &p.program.modules[c];
     let inst = &m.insts[i];
+    let (position, block, operands): (u32, &str, Vec<Option<usize>>) = match order.decoded.get(&i) {
+        Some(d) => {
+            let own = &p.cores[c].debug.tensors;
+            let mut of = |k: &Option<u32>| k.and_then(|k| Some(tensors.known(own.get(k as usize)?, k)));
+            (d.position, d.block.as_str(), d.operands.iter().map(&mut of).collect())
+        }
+        None => {
+            let at = order.linked.get(&i);
+            let all = inst.ins.iter().chain(&inst.outs).chain(inst.indirection_ins());
+            let (position, block) = at.map_or((0, ""), |(n, b)| (*n, m.blocks[*b].name.as_str()));
+            (position, block, all.map(|o| tensors.of(m, o)).collect())
+        }
+    };
+    let name = inst.name.as_str();
     match p.program.locs.source(inst.loc) {
-        Some(s) => json!([start, inst.name.as_str(), s.file.as_str(), s.line, s.column]),
-        None => json!([start, inst.name.as_str()]),
+        Some(s) => json!([start, name, block, position, operands, s.file.as_str(), s.line, s.column]),
+        None => json!([start, name, block, position, operands]),
     }
 }
 

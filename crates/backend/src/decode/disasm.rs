@@ -337,11 +337,11 @@ pub fn disasm(c: &Container) -> String {
 /// Names and positions of a debug table.
 fn labels(bytes: &[u8]) -> Vec<(u32, String)> {
     let table: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
-    table.as_array().map_or_else(Vec::new, |l| {
+    table["records"].as_array().map_or_else(Vec::new, |l| {
         l.iter()
             .filter_map(|e| {
                 let mut t = e[1].as_str()?.to_owned();
-                if let (Some(f), Some(l)) = (e[2].as_str(), e[3].as_u64()) {
+                if let (Some(f), Some(l)) = (e[5].as_str(), e[6].as_u64()) {
                     let _ = write!(t, " at {f}:{l}");
                 }
                 Some((u32::try_from(e[0].as_u64()?).ok()?, t))

@@ -10,6 +10,7 @@ mod accumulate;
 pub mod expand;
 pub mod flatten;
 pub mod merge;
+pub mod order;
 mod peel;
 pub mod resolve;
 pub mod split;
@@ -171,10 +172,11 @@ fn link_core(
     let before = diags.len();
     accumulate::resolve(program, m, func, diags);
     let e = expand::expand(program, m, func, geo, diags)?;
+    let blocks = m.funcs[func].blocks.clone();
+    order::edges_lead_back(program, m, &blocks, diags);
     if diags.iter().skip(before).any(Diagnostic::is_error) {
         return None;
     }
-    let blocks = m.funcs[func].blocks.clone();
     sync::check_notices(program, m, &blocks, diags);
     sync::allocate(m, &blocks, &e.used);
     let mut core = LinkedCore { vars: number_vars(m, diags), ..LinkedCore::default() };

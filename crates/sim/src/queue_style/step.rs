@@ -181,6 +181,7 @@ impl Run<'_, '_> {
         let left: Vec<InstId> = self.engines[c]
             .iter()
             .flat_map(|x| &x.queues)
+            .filter(|_| self.m.race.is_none())
             .filter_map(|q| q.flights.back().map(|f| f.inst))
             .collect();
         for i in left {

@@ -44,12 +44,16 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
         Ok(o) => o,
         Err(d) => return report.refused(&[d]),
     };
-    let looked = verdict::Looked {
+    let mut looked = verdict::Looked {
+        tensors: true,
         races: opts.race_check,
         undefined: opts.undefined_check && opts.profile.uninit == Uninits::InitBits,
     };
     let level = if matches!(input, Input::Container(..)) { RunLevel::Bundles } else { a.level };
     let (staged, linked) = stage(a, input);
+    if let (RunLevel::Bundles, Some(l)) = (level, &linked) {
+        looked.tensors = l.cores.iter().any(|c| !c.debug.insts.is_empty());
+    }
     let Some(program) = linked.as_ref().map(|l| &l.program).or(staged.program.as_ref()) else {
         return report.refused(&staged.diags);
     };
