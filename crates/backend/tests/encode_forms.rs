@@ -356,6 +356,15 @@ fn samples(b: &Bench, arch: ArchLevel) -> Vec<Inst> {
     add(act(Opcode::ReadActivationAccumulator, Activation), vec![], vec![one(0x2000)]);
     add(act(Opcode::GetRandState, Dve), vec![], vec![tile(b, 0, Dtype::Uint32, 24)]);
     add(act(Opcode::Rng, Dve), vec![], vec![w(0x2000)]);
+    add(act(Opcode::Rand, Dve), vec![], vec![w(0x2000)]);
+    add(
+        act(Opcode::Rand, Dve)
+            .with(Attr::RandomAlgorithm, RandomAlgorithmKind::Pcg32)
+            .with(Attr::Distribution, RandomDistributionKind::Uniform)
+            .with(Attr::RandNumSteps, 7),
+        vec![],
+        vec![t(0x2000)],
+    );
     let pred = || tile(b, 0x800, Dtype::Uint8, 64);
     add(act(Opcode::Select, Dve), vec![pred(), t(0x1000), t(0x3000)], vec![t(0x2000)]);
     add(act(Opcode::Select, Dve), vec![pred(), t(0x1000), imm(0.25)], vec![t(0x2000)]);

@@ -654,6 +654,18 @@ pub static RAND2: Form = ours(
         tensor(0x2C, 4, "dst", O0),
     ],
 );
+/// 0x76.
+pub static RAND: Form = ours(
+    0x76,
+    &[
+        member(0x18, "generator", Attr::RandomAlgorithm, RAND_ALGORITHM),
+        member(0x19, "distribution", Attr::Distribution, RAND_DISTRIBUTION),
+        int(0x1C, 4, "steps", Attr::RandNumSteps),
+        dtype(0x20, "dtype", O0),
+        channels(0x22, O0),
+        tensor(0x2C, 4, "dst", O0),
+    ],
+);
 const STATE_IN: &[Field] = &[tensor(0x0C, 4, "src", I0), dtype(0x20, "dtype", I0), channels(0x22, I0)];
 /// 0x78.
 pub static RAND_SET: Form = ours(0x78, STATE_IN);
@@ -1063,6 +1075,8 @@ groups! {
     G_DROPOUT = group(Opcode::Dropout, 1, &[&DROPOUT]);
     /// Random numbers of a range.
     G_RAND2 = group(Opcode::Rand2, 1, &[&RAND2]);
+    /// Random numbers of a generator.
+    G_RAND = group(Opcode::Rand, 1, &[&RAND]);
     /// Random state in.
     G_RAND_SET = group(Opcode::RandSetState, 0, &[&RAND_SET]);
     /// Random state out.

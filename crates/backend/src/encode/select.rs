@@ -201,6 +201,7 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
         Opcode::MatmultMx => &G_MATMUL_MX,
         Opcode::QuantizeMx => &G_QUANTIZE_MX,
         Opcode::Rng => &G_RANDOM,
+        Opcode::Rand => &G_RAND,
         Opcode::SwitchQueueInstance => &G_SWITCH_QUEUE,
         Opcode::ResetQueueInstance => &G_RESET_QUEUE,
         Opcode::GetSequenceBounds => &G_BOUNDS,
@@ -262,7 +263,6 @@ fn choose(inst: &Inst) -> WireResult<Plan> {
         | Opcode::BirKernel
         | Opcode::NkiKernel
         | Opcode::NkiKlirKernel
-        | Opcode::Rand
         | Opcode::DmaTrigger
         | Opcode::DmaDescriptor
         | Opcode::DmaDescriptorCopy

@@ -276,3 +276,8 @@ pub fn to_wire(table: &[CodeRow], ordinal: u16) -> Option<u8> {
 pub fn from_wire(table: &[CodeRow], wire: u8) -> Option<u16> {
     table.iter().find(|(_, w)| *w == wire).map(|(o, _)| *o)
 }
+
+/// Random generators.
+pub const RAND_ALGORITHM: &[CodeRow] = &[(0, 0), (1, 1), (2, 2)];
+/// Random distributions.
+pub const RAND_DISTRIBUTION: &[CodeRow] = &[(0, 0), (1, 1), (2, 2), (3, 3)];

@@ -60,6 +60,12 @@ pub fn link(
     }
     check_set(&p, &mut diags);
     stop(&mut diags)?;
+    // semaphores are linking's to allocate; what a file says about them is replaced
+    for i in p.modules.iter_mut().flat_map(|m| m.insts.values_mut()) {
+        if let Some(more) = &mut i.more {
+            more.sync = None;
+        }
+    }
     let spec = p
         .arch()
         .spec()
@@ -90,6 +96,8 @@ pub fn link(
     let barriers = number_barriers(&mut p, &mut diags);
     let tokens = if options.tokens_order { number_tokens(&p, &mut diags) } else { Vec::new() };
     stop(&mut diags)?;
+    diags.extend(sync::check_posts(&p));
+    stop(&mut diags)?;
     p.level = Level::Linked;
     Ok((LinkedProgram { program: p, cores, barriers, tokens, swaps }, diags))
 }
@@ -108,7 +116,7 @@ fn check_set(p: &Program, diags: &mut Vec<Diagnostic>) {
     if p.modules.len() != n {
         diags.push(
             Diagnostic::new(codes::N0001, format!("{} modules for an LNC of {n} cores", p.modules.len()))
-                .note("assertion 1513: modules.size() == options.vnc_nc_count"),
+                .note("assertions 1509 and 1513: modules.size() == options.vnc_nc_count"),
         );
         return;
     }
@@ -226,10 +234,14 @@ fn number_vars(m: &Module, diags: &mut Vec<Diagnostic>) -> Vec<Var> {
         };
         out.push(Var { loc: l, class, owner });
     }
-    if out.len() as u64 > u64::from(crate::encode::addr::MAX_VAR) {
-        diags.push(Diagnostic::new(codes::N0018, format!("{} variables", out.len())));
-    }
+    diags.extend(too_many_variables(out.len()));
     out
+}
+
+/// The finding for more variables than a record can number.
+pub fn too_many_variables(n: usize) -> Option<Diagnostic> {
+    (n as u64 > u64::from(crate::encode::addr::MAX_VAR))
+        .then(|| Diagnostic::new(codes::N0018, format!("{n} variables")))
 }
 
 /// Step 11: one walk in program order writes every instruction to its engine's stream.

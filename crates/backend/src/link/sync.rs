@@ -447,6 +447,52 @@ pub fn vnc_link(p: &mut Program, diags: &mut Vec<Diagnostic>) {
     }
 }
 
+/// No wait without enough posts (the specification, file 08 §11): in its block a semaphore gets at least the value that is waited
+/// for, from the instructions of the block and from other cores. Findings are faults of linking.
+pub fn check_posts(p: &Program) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    // what other cores add, in all
+    let mut remote: FxHashMap<(u32, u32), i64> = FxHashMap::default();
+    for m in &p.modules {
+        for (_, _, i) in m.walk() {
+            let sync = m.insts[i].more.as_ref().and_then(|x| x.sync.as_ref());
+            for u in sync.map_or(&[][..], |s| s.on_update.as_slice()) {
+                if let Some(t) = u.target_core {
+                    *remote.entry((t, u.sem)).or_default() += u.value;
+                }
+            }
+        }
+    }
+    for (c, m) in p.modules.iter().enumerate() {
+        for f in m.all_functions() {
+            for b in &m.funcs[f].blocks {
+                let list = &m.blocks[*b].insts;
+                let sync = |i: &InstId| m.insts[*i].more.as_ref().and_then(|x| x.sync.as_ref());
+                let mut posts: FxHashMap<u32, i64> = FxHashMap::default();
+                for u in list.iter().filter_map(sync).flat_map(|s| &s.on_update) {
+                    if u.target_core.is_none() {
+                        *posts.entry(u.sem).or_default() += u.value;
+                    }
+                }
+                for i in list {
+                    for w in sync(i).map_or(&[][..], |s| s.on_wait.as_slice()) {
+                        let have = posts.get(&w.sem).copied().unwrap_or(0)
+                            + remote.get(&(c as u32, w.sem)).copied().unwrap_or(0);
+                        if w.sem > 255 || have < w.value {
+                            let text = format!(
+                                "`{}` waits for {} posts of semaphore {}, its block has {have}",
+                                m.insts[*i].name, w.value, w.sem
+                            );
+                            out.push(Diagnostic::new(codes::I0001, text).inst(p, m, *i));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
 /// A notice is taken back by the reset at the end of its block. A peer that is ahead must not send the next one before: in a
 /// program of several blocks a core barrier stands before the first notifying transfer of a block.
 pub fn check_notices(p: &Program, m: &Module, blocks: &[BlockId], diags: &mut Vec<Diagnostic>) {
