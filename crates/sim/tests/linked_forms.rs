@@ -59,7 +59,12 @@ fn same(what: &str, l: &LinkedProgram, p: &Program, want: &Outcome) {
             queue_style::run(l, &inputs(p), options(s)).unwrap_or_else(|e| panic!("{what}: {}", show(&e)));
         assert_eq!(o.stop, StopReason::Finished, "{what} {s:?}: {}", show(&o.diagnostics));
         assert!(o.diagnostics.is_empty(), "{what} {s:?}: {}", show(&o.diagnostics));
-        assert!(o.outputs == want.outputs, "{what} {s:?}: other bytes");
+        let row = o
+            .outputs
+            .iter()
+            .zip(&want.outputs)
+            .find_map(|(a, b)| a.bytes.chunks(256).zip(b.bytes.chunks(256)).position(|(x, y)| x != y));
+        assert!(o.outputs == want.outputs, "{what} {s:?}: other bytes, first in row {row:?}");
     }
 }
 
@@ -167,6 +172,13 @@ fn calls_twice_and_nested() {
   func @inner {
     block s0 {
       a = RegisterAlu ALL $main/n int32 <- $main/n int32, 1 int32 {op = add}
+      b = CompareAndBranch Unassigned <- $main/n int32, 100 int32 {comp_op = IS_LTIMM, on_true = s2, on_false = s1}
+    }
+    block s1 {
+      never = RegisterMove ALL $main/n int32 <- 0 int32
+    }
+    block s2 {
+      c = NoOp SP
     }
   }";
     let body = "c1 = Call ALL {target = \"twice\"}
@@ -221,11 +233,12 @@ module @nc00 core 0 arch gen3 {{
     )
 }
 
+fn axis(n: &str, lb: i64, ub: i64, by: i64) -> String {
+    format!("{{LoopAxis = {{\"name\":\"{n}\",\"lb\":{lb},\"ub\":{ub},\"stride\":{by}}}}}")
+}
+
 #[test]
-fn loops_over_tiles() {
-    let axis = |n: &str, lb: i64, ub: i64, by: i64| {
-        format!("{{LoopAxis = {{\"name\":\"{n}\",\"lb\":{lb},\"ub\":{ub},\"stride\":{by}}}}}")
-    };
+fn nested_loops_over_tiles() {
     // row k of the result is row 2k + j of the table for the last j
     let nested = format!(
         "l = Loop Unassigned {} regions {{
@@ -246,31 +259,48 @@ fn loops_over_tiles() {
     for k in 0..4 {
         assert_eq!(o.outputs[0].bytes[k * 256..(k + 1) * 256], x[(2 * k + 1) * 256..(2 * k + 2) * 256]);
     }
-    for d in [2u64, 3, 4] {
-        let split = format!(
-            "l = Loop Unassigned {} regions {{
-        block body {{
-          c = TensorCopy Activation @u[[4096,1] [1,64], dyn(64*axis(k)) dim 0] float32 <- @t[[4096,1] [1,64], dyn(64*div(axis(k), {d})) dim 0] float32
-          e = DMACopy Unassigned @u[off 512, [4096,1] [1,64], dyn(64*mod(axis(k), {d})) dim 0] float32 <- @t[[4096,1] [1,64], dyn(64*axis(k)) dim 0] float32
-        }}
-      }}",
-            axis("k", 1, 8, 3)
-        );
-        let p = moved(&split, 16);
-        let (l, o) = agrees(&p);
-        let x = &inputs(&p)[0].bytes;
-        for k in [1usize, 4, 7] {
-            let from = k / d as usize;
-            assert_eq!(o.outputs[0].bytes[k * 256..(k + 1) * 256], x[from * 256..(from + 1) * 256], "{d}");
-        }
-        // thirds are written out
-        let copies = l.program.modules[0]
-            .walk()
-            .iter()
-            .filter(|w| l.program.modules[0].insts[w.2].opcode == tandem_bir::Opcode::TensorCopy)
-            .count();
-        assert_eq!(copies, if d == 3 { 3 } else { 1 });
+}
+
+/// Halves and remainders of an axis; thirds are written out.
+fn split(d: u64) {
+    let split = format!(
+        "l = Loop Unassigned {} regions {{
+    block body {{
+      c = TensorCopy Activation @u[[4096,1] [1,64], dyn(64*axis(k)) dim 0] float32 <- @t[[4096,1] [1,64], dyn(64*div(axis(k), {d})) dim 0] float32
+      e = DMACopy Unassigned @u[off 512, [4096,1] [1,64], dyn(64*mod(axis(k), {d})) dim 0] float32 <- @t[[4096,1] [1,64], dyn(64*axis(k)) dim 0] float32
+    }}
+  }}",
+        axis("k", 1, 8, 3)
+    );
+    let p = moved(&split, 16);
+    let (l, o) = agrees(&p);
+    let x = &inputs(&p)[0].bytes;
+    for k in [1usize, 4, 7] {
+        let from = k / d as usize;
+        assert_eq!(o.outputs[0].bytes[k * 256..(k + 1) * 256], x[from * 256..(from + 1) * 256], "{d}");
     }
+    // thirds are written out
+    let copies = l.program.modules[0]
+        .walk()
+        .iter()
+        .filter(|w| l.program.modules[0].insts[w.2].opcode == tandem_bir::Opcode::TensorCopy)
+        .count();
+    assert_eq!(copies, if d == 3 { 3 } else { 1 });
+}
+
+#[test]
+fn halves_of_an_axis() {
+    split(2);
+}
+
+#[test]
+fn thirds_of_an_axis() {
+    split(3);
+}
+
+#[test]
+fn quarters_of_an_axis() {
+    split(4);
 }
 
 const RSEM: &str = include_str!("../../../filetests/lower/remote_semaphores.bir");

@@ -349,6 +349,19 @@ pub fn assemble(mut d: Draft, ins: usize, ctx: &DecodeCtx<'_>) -> WireResult<(In
     Ok((d.inst, d.displacement))
 }
 
+/// The operand of a slot as [`assemble`] makes it.
+///
+/// # Errors
+/// E0104 for addresses in no memory and the like.
+pub fn operand_of(d: &Draft, s: Slot, ctx: &DecodeCtx<'_>) -> WireResult<Operand> {
+    let (o, out) = match s {
+        Slot::In(i) => (d.ins.get(i as usize), false),
+        Slot::Out(i) => (d.out.get(i as usize), true),
+    };
+    let o = o.ok_or_else(|| refuse("an operand is missing"))?;
+    make(o, d.default_parts(out), d.imm, ctx)
+}
+
 fn make(o: &DraftOperand, parts: u64, imm: Dtype, ctx: &DecodeCtx<'_>) -> WireResult<Operand> {
     match o.kind {
         OpKind::Absent => Err(refuse("an operand is missing")),

@@ -1,7 +1,7 @@
 //! What the records cannot say, per instruction: dtypes that share a code, partition counts without a byte, attributes
 //! without a field. The encoder finds it by decoding what it wrote; the container keeps it in its record table.
 
-use super::draft::{DecodeCtx, Draft, MAX_INS, OpKind, assemble, natural_ins};
+use super::draft::{DecodeCtx, Draft, MAX_INS, OpKind, assemble, natural_ins, operand_of};
 use crate::encode::bundle::{WireError, WireResult};
 use crate::encode::forms::Slot;
 use serde_json::{Map, Value, json};
@@ -106,6 +106,55 @@ impl Patch {
         let ins = self.ins.unwrap_or_else(|| natural_ins(&d)).min(MAX_INS);
         apply_attrs(&mut d.inst, self);
         assemble(d, ins, ctx)
+    }
+
+    /// The patched draft is the expected instruction: what [`Patch::finish`] and [`same`] would find, without building the
+    /// instruction. Gives the branch displacement.
+    ///
+    /// # Errors
+    /// E0104 when the result is no instruction, E0011 naming the first difference.
+    pub fn verify(&self, mut d: Draft, expected: &Inst, ctx: &DecodeCtx<'_>) -> WireResult<i64> {
+        let differs = |what: String| WireError::new(codes::E0011, what);
+        for (s, t) in &self.dtypes {
+            d.slot(*s).dtype = Some(*t);
+        }
+        for (s, n) in &self.parts {
+            d.slot(*s).parts = *n;
+        }
+        for s in &self.psum {
+            d.slot(*s).psum = true;
+        }
+        let ins = self.ins.unwrap_or_else(|| natural_ins(&d)).min(MAX_INS);
+        apply_attrs(&mut d.inst, self);
+        if expected.opcode != d.inst.opcode {
+            return Err(differs(format!("type {} became {}", expected.opcode, d.inst.opcode)));
+        }
+        if expected.ins.len() != ins || expected.outs.len() != usize::from(d.outs) {
+            return Err(differs(format!("{ins} inputs and {} outputs read back", d.outs)));
+        }
+        let all = expected
+            .ins
+            .iter()
+            .enumerate()
+            .map(|(i, o)| (Slot::In(i as u8), o))
+            .chain(expected.outs.iter().enumerate().map(|(i, o)| (Slot::Out(i as u8), o)));
+        for (s, want) in all {
+            let got = operand_of(&d, s, ctx)?;
+            if got != *want {
+                return Err(differs(format!("{s:?} {want:?} became {got:?}")));
+            }
+        }
+        if expected.attrs != d.inst.attrs {
+            return Err(differs(format!("attributes {:?} became {:?}", expected.attrs, d.inst.attrs)));
+        }
+        let sync = |i: &Inst| i.more.as_ref().and_then(|m| m.sync.clone());
+        if expected.more.is_some() || d.inst.more.is_some() {
+            let (e, g) = (sync(expected), sync(&d.inst));
+            if e != g {
+                return Err(differs(format!("waits and updates {e:?} became {g:?}")));
+            }
+        }
+        Ok(d.displacement)
     }
 
     /// The patch as canonical JSON.

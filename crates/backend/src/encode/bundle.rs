@@ -34,11 +34,17 @@ impl Bundle {
     /// Little-endian unsigned field of `width` (at most 8) bytes.
     #[inline]
     pub fn get(&self, off: u8, width: u8) -> u64 {
-        let mut v = 0u64;
-        for i in (0..width.min(8)).rev() {
-            v = v << 8 | u64::from(self.byte(off.saturating_add(i)));
+        let at = off as usize;
+        match (width, self.0.get(at..)) {
+            (1, Some([a, ..])) => u64::from(*a),
+            (2, Some([a, b, ..])) => u64::from(u16::from_le_bytes([*a, *b])),
+            (4, Some([a, b, c, d, ..])) => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+            (_, rest) => {
+                let rest = rest.unwrap_or(&[]);
+                let list = rest.iter().take(usize::from(width.min(8)));
+                list.rev().fold(0u64, |v, b| v << 8 | u64::from(*b))
+            }
         }
-        v
     }
     /// Little-endian signed field.
     #[inline]
@@ -49,10 +55,16 @@ impl Bundle {
     /// Stores the low `width` bytes of `v`. Bytes beyond the record are ignored.
     #[inline]
     pub fn put(&mut self, off: u8, width: u8, v: u64) {
-        for i in 0..width.min(8) {
-            if let Some(b) = self.0.get_mut((off + i) as usize) {
-                *b = (v >> (8 * i)) as u8;
+        let at = off as usize;
+        let le = v.to_le_bytes();
+        match (width, self.0.get_mut(at..)) {
+            (1, Some([a, ..])) => *a = le[0],
+            (2, Some([a, b, ..])) => (*a, *b) = (le[0], le[1]),
+            (4, Some([a, b, c, d, ..])) => (*a, *b, *c, *d) = (le[0], le[1], le[2], le[3]),
+            (_, Some(rest)) => {
+                rest.iter_mut().zip(le).take(usize::from(width)).for_each(|(b, v)| *b = v);
             }
+            (_, None) => {}
         }
     }
     /// Sets bits of a byte.

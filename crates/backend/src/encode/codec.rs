@@ -1,7 +1,7 @@
 //! Encoding of one group: a loop over the rows of its forms. The special fields are in [`super::special`].
 
 use super::bundle::{Bundle, WireError, WireResult};
-use super::desc::{Geometry, addr_of, put_tensor, slots_of};
+use super::desc::{Geometry, addr_of, put_pattern};
 use super::events;
 use super::forms::{Field, Form, Group, Kind, Slot};
 use super::special;
@@ -111,8 +111,7 @@ fn put_field(b: &mut Bundle, f: &Field, inst: &Inst, form: &Form, ctx: &EncodeCt
         Kind::Tensor(s, rank, walk) => {
             let a = ap(inst, s)?;
             let word = addr_of(a, &ctx.geo)?.to_wire()?;
-            let slots = slots_of(&a.pairs, rank as usize, walk)?;
-            put_tensor(b, f.off, rank, word, &slots);
+            put_pattern(b, f.off, rank, word, &a.pairs, walk)?;
         }
         Kind::Pointer(s) => {
             let w = pointer_word(ap(inst, s)?, ctx)?;

@@ -202,6 +202,48 @@ pub fn canonical_free(pairs: &[ApPair], rank: usize, walk: Walk) -> ApPairs {
     }
 }
 
+/// The free pairs are what [`canonical_free`] would give.
+pub fn is_canonical_free(free: &[ApPair], rank: usize, walk: Walk) -> bool {
+    match walk {
+        Walk::Free => free.len() <= rank && free.iter().all(|p| p.num != 1),
+        Walk::Kept => {
+            free.first().is_none_or(|p| p.num != 1)
+                && free.iter().all(|p| p.num != 1 || *p == ApPair::new(1, 1))
+        }
+    }
+}
+
+/// Writes the free pairs of a pattern as a descriptor.
+///
+/// # Errors
+/// Those of [`slots_of`].
+pub fn put_pattern(
+    b: &mut Bundle,
+    off: u8,
+    rank: u8,
+    addr: u32,
+    pairs: &[ApPair],
+    walk: Walk,
+) -> WireResult<()> {
+    let free = pairs.get(1..).unwrap_or(&[]);
+    let fits = |p: &ApPair| i16::try_from(p.step).is_ok() && (1..=65_535).contains(&p.num);
+    if free.len() <= usize::from(rank)
+        && is_canonical_free(free, usize::from(rank), walk)
+        && free.iter().all(fits)
+    {
+        b.put(off, 4, u64::from(addr));
+        for i in 0..rank {
+            let p = free.len().checked_sub(1 + usize::from(i)).map_or(ApPair::new(1, 1), |k| free[k]);
+            b.put(off + 4 + 2 * i, 2, p.step as u64);
+            b.put(off + 4 + 2 * rank + 2 * i, 2, p.num);
+        }
+        return Ok(());
+    }
+    let slots = slots_of(pairs, usize::from(rank), walk)?;
+    put_tensor(b, off, rank, addr, &slots);
+    Ok(())
+}
+
 /// Writes a descriptor.
 pub fn put_tensor(b: &mut Bundle, off: u8, rank: u8, addr: u32, slots: &[ApPair]) {
     b.put(off, 4, u64::from(addr));
@@ -217,8 +259,9 @@ pub fn put_tensor(b: &mut Bundle, off: u8, rank: u8, addr: u32, slots: &[ApPair]
 /// # Errors
 /// E0104 for a zero count.
 pub fn get_tensor(b: &Bundle, off: u8, rank: u8) -> WireResult<(u32, ApPairs)> {
-    let mut slots = Slots::new();
-    for i in 0..rank {
+    let mut slots = [ApPair::new(1, 1); 4];
+    let mut used = 0;
+    for i in 0..rank.min(4) {
         let step = b.get_i(off + 4 + 2 * i, 2);
         let num = b.get(off + 4 + 2 * rank + 2 * i, 2);
         if num == 0 {
@@ -227,13 +270,14 @@ pub fn get_tensor(b: &Bundle, off: u8, rank: u8) -> WireResult<(u32, ApPairs)> {
                 format!("count {i} of the descriptor at {off:#04x} is 0"),
             ));
         }
-        slots.push(ApPair::new(step, num));
+        let p = ApPair::new(step, num);
+        slots[usize::from(i)] = p;
+        if p != ApPair::new(1, 1) {
+            used = usize::from(i) + 1;
+        }
     }
-    while slots.last().is_some_and(|p| *p == ApPair::new(1, 1)) {
-        slots.pop();
-    }
-    slots.reverse();
-    Ok((b.get(off, 4) as u32, slots.into_iter().collect()))
+    slots[..used].reverse();
+    Ok((b.get(off, 4) as u32, ApPairs::from_slice(&slots[..used])))
 }
 
 /// Physical form of an on-chip pattern over a placed location: offset and pairs over the whole memory.

@@ -157,6 +157,80 @@ pub struct Form {
     pub fields: &'static [Field],
     /// Bytes that header, events and fields use, one bit each.
     pub used: u64,
+    /// The descriptors, as the machine's rules look at them; unused rows have rank 0.
+    pub tensors: [TensorRow; 4],
+    /// Offset of the byte of active partitions, 0 when there is none.
+    pub channels: u8,
+}
+
+/// A descriptor of a form.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorRow {
+    /// First byte.
+    pub off: u8,
+    /// Free dimensions.
+    pub rank: u8,
+    /// The operand is written.
+    pub write: bool,
+    /// Byte of its wire dtype, 0 when the record names none.
+    pub dtype: u8,
+    /// Which bits: 0 the byte, 1 the low half, 2 the high half.
+    pub half: u8,
+    /// The byte of active partitions is this operand's own.
+    pub own: bool,
+}
+
+const fn slot_number(s: Slot) -> u8 {
+    match s {
+        Slot::In(i) => i,
+        Slot::Out(i) => 16 + i,
+    }
+}
+
+/// Descriptors of a list of fields.
+pub const fn tensor_rows(fields: &[Field]) -> [TensorRow; 4] {
+    let mut out = [TensorRow { off: 0, rank: 0, write: false, dtype: 0, half: 0, own: false }; 4];
+    let (mut n, mut i) = (0, 0);
+    while i < fields.len() {
+        if let Kind::Tensor(s, rank, _) = fields[i].kind {
+            out[n].off = fields[i].off;
+            out[n].rank = rank;
+            out[n].write = matches!(s, Slot::Out(_));
+            let mut k = 0;
+            while k < fields.len() {
+                let (of, half) = match fields[k].kind {
+                    Kind::Dtype(x) => (slot_number(x), 0),
+                    Kind::DtypeLow(x) => (slot_number(x), 1),
+                    Kind::DtypeHigh(x) => (slot_number(x), 2),
+                    Kind::Channels(x) if slot_number(x) == slot_number(s) => {
+                        out[n].own = true;
+                        (255, 0)
+                    }
+                    _ => (255, 0),
+                };
+                if of == slot_number(s) && out[n].dtype == 0 {
+                    out[n].dtype = fields[k].off;
+                    out[n].half = half;
+                }
+                k += 1;
+            }
+            n += 1;
+        }
+        i += 1;
+    }
+    out
+}
+
+/// Offset of the byte of active partitions.
+pub const fn channels_byte(fields: &[Field]) -> u8 {
+    let mut i = 0;
+    while i < fields.len() {
+        if matches!(fields[i].kind, Kind::Channels(_) | Kind::Channels32(_)) {
+            return fields[i].off;
+        }
+        i += 1;
+    }
+    0
 }
 
 /// Bytes that header, events and a list of fields use.

@@ -112,9 +112,7 @@ fn physical(
             }
             let draft = decode_group(&records, g, &dctx)?;
             let patch = Patch::between(&p, &draft, geo.psum);
-            let (back, to) = patch.finish(draft, &dctx)?;
-            same(&p, &back)?;
-            same_sync(&p, &back)?;
+            let to = patch.verify(draft, &p, &dctx)?;
             if to != displacement {
                 return Err(WireError::new(codes::E0011, "the branch displacement changed"));
             }

@@ -4,7 +4,7 @@
 //! The physical module of a core has SBUF as location 0, PSUM as location 1 and variable n as location n + 1.
 
 use super::bundle::{WireError, WireResult};
-use super::desc::{Geometry, canonical_free, to_physical};
+use super::desc::{Geometry, canonical_free, is_canonical_free, to_physical};
 use super::forms::{Group, Kind, Slot, Special};
 use smallvec::SmallVec;
 use tandem_bir::diag::codes;
@@ -70,7 +70,8 @@ impl CoreEnv<'_> {
             AccessPattern { loc: var_location(v), ..ap.clone() }
         };
         if let Some(d) = out.dynamic.take() {
-            out.dynamic = Some(Box::new(self.dynamic(*d, &mut out.offset)?));
+            let d = self.dynamic(*d, &mut out.offset)?;
+            out.dynamic = (!d.terms.is_empty()).then(|| Box::new(d));
         }
         Ok(out)
     }
@@ -327,6 +328,12 @@ fn canonical_slot(inst: &mut Inst, slot: Slot, free: Option<(u8, super::desc::Wa
         && geo.mem(a.loc).is_some()
         && let Some(p0) = a.pairs.first().copied()
     {
+        if let Some((rank, walk)) = free
+            && a.pairs.len() > 1
+            && (is_canonical_free(&a.pairs[1..], rank as usize, walk) || a.pairs[1..] == [ApPair::new(1, 1)])
+        {
+            return;
+        }
         let mut pairs: tandem_bir::ApPairs = SmallVec::new();
         pairs.push(p0);
         if let Some((rank, walk)) = free {

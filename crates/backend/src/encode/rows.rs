@@ -4,7 +4,9 @@
 //! listed in `docs/rationale/`.
 
 use super::desc::Walk;
-use super::forms::{Field, Form, Group, Implied, Kind, OutParts, Slot, Special, used_bytes};
+use super::forms::{
+    Field, Form, Group, Implied, Kind, OutParts, Slot, Special, channels_byte, tensor_rows, used_bytes,
+};
 use super::tables::*;
 use Kind::*;
 use Slot::{In, Out};
@@ -74,6 +76,8 @@ const fn form(byte: u8, fields: &'static [Field]) -> Form {
         imm: Dtype::Float32,
         fields,
         used: used_bytes(fields),
+        tensors: tensor_rows(fields),
+        channels: channels_byte(fields),
     }
 }
 /// A layout of our own.

@@ -5,7 +5,7 @@
 use super::addr::{Access, Addr4, check_start};
 use super::bundle::{Bundle, INST_WORD_LEN, WireError, WireResult};
 use super::events::{UPDATE_MODES, WAIT_MODES};
-use super::forms::{Form, Kind, Slot};
+use super::forms::Form;
 use super::opcodes;
 use tandem_bir::diag::codes;
 use tandem_bir::{ArchSpec, EngineKind};
@@ -40,33 +40,33 @@ pub fn validate_common(b: &Bundle, spec: &ArchSpec) -> WireResult<()> {
 /// E0010 naming the rule and the byte.
 pub fn validate_form(b: &Bundle, form: &Form, engine: EngineKind, spec: &ArchSpec) -> WireResult<()> {
     validate_common(b, spec)?;
-    let channels = form.fields.iter().find_map(|f| match f.kind {
-        Kind::Channels(_) | Kind::Channels32(_) => Some(b.get(f.off, 1)),
-        _ => None,
-    });
+    let channels = (form.channels != 0).then(|| u64::from(b.byte(form.channels)));
     if let Some(n) = channels
         && !(1..=128).contains(&n)
     {
         return Err(breaks("check_active_ports", format!("{n} partitions are not in 1..=128")));
     }
-    for f in form.fields {
-        let Kind::Tensor(s, rank, _) = f.kind else { continue };
-        for i in 0..rank {
-            if b.get(f.off + 4 + 2 * rank + 2 * i, 2) == 0 {
+    for t in form.tensors.iter().take_while(|t| t.rank > 0) {
+        for i in 0..t.rank {
+            if b.get(t.off + 4 + 2 * t.rank + 2 * i, 2) == 0 {
                 return Err(breaks(
                     "tensor_valid",
-                    format!("count {i} of the descriptor at {:#04x} is 0", f.off),
+                    format!("count {i} of the descriptor at {:#04x} is 0", t.off),
                 ));
             }
         }
-        let word = b.get(f.off, 4) as u32;
-        let write = matches!(s, Slot::Out(_));
+        let word = b.get(t.off, 4) as u32;
+        let dtype = (t.dtype != 0).then(|| match (b.byte(t.dtype), t.half) {
+            (v, 1) => v & 15,
+            (v, 2) => v >> 4,
+            (v, _) => v,
+        });
         // matmul results in bf16 are the documented exception of the 4-byte rule
-        let bf16_matmul = matches!(form.byte, 0x02 | 0x0A) && write && dtype_code(b, form, s) == Some(6);
-        let access = Access { write: write && !bf16_matmul, psum: engine != EngineKind::Pool, sbuf: true };
-        if let Some(d) = dtype_code(b, form, s) {
+        let bf16_matmul = matches!(form.byte, 0x02 | 0x0A) && t.write && dtype == Some(6);
+        let access = Access { write: t.write && !bf16_matmul, psum: engine != EngineKind::Pool, sbuf: true };
+        if let Some(d) = dtype {
             check_start(word, d, access, spec.level, spec).map_err(|m| {
-                breaks("tensor_start_addr_valid", format!("descriptor at {:#04x}: {m}", f.off))
+                breaks("tensor_start_addr_valid", format!("descriptor at {:#04x}: {m}", t.off))
             })?;
         }
         if form.byte == 0xBF || form.byte == 0x23 {
@@ -77,8 +77,7 @@ pub fn validate_form(b: &Bundle, form: &Form, engine: EngineKind, spec: &ArchSpe
                 Addr4::Sbuf { partition, .. } | Addr4::Psum { partition, .. } => u64::from(partition),
                 Addr4::Register(_) => continue,
             };
-            let own = form.fields.iter().any(|g| g.kind == Kind::Channels(s));
-            let n = if own || !write || same_parts(form) { n } else { 1 };
+            let n = if t.own || !t.write || same_parts(form) { n } else { 1 };
             check_partitions(start, n).map_err(|m| breaks("start_addr_active_channels", m))?;
         }
     }
@@ -101,15 +100,6 @@ fn check_partitions(start: u64, n: u64) -> Result<(), String> {
         return Err(format!("{n} partitions cannot start at {start}"));
     }
     Ok(())
-}
-
-fn dtype_code(b: &Bundle, form: &Form, s: Slot) -> Option<u8> {
-    form.fields.iter().find_map(|f| match f.kind {
-        Kind::Dtype(x) if x == s => Some(b.byte(f.off)),
-        Kind::DtypeLow(x) if x == s => Some(b.byte(f.off) & 15),
-        Kind::DtypeHigh(x) if x == s => Some(b.byte(f.off) >> 4),
-        _ => None,
-    })
 }
 
 /// The rules of the swap record, each by the name the machine's header gives it.

@@ -54,6 +54,7 @@ pub fn flatten(program: &Program, m: &mut Module, diags: &mut Vec<Diagnostic>) -
             axes: Vec::new(),
             calls: Vec::new(),
             emitted: FxHashSet::default(),
+            pristine: FxHashMap::default(),
             copies: FxHashMap::default(),
             copy_of: FxHashMap::default(),
             pool: Vec::new(),
@@ -164,6 +165,8 @@ struct Flat<'a> {
     axes: Vec<(CompactString, Axis)>,
     calls: Vec<FuncId>,
     emitted: FxHashSet<InstId>,
+    /// Instructions of regions and calls as they were.
+    pristine: FxHashMap<InstId, Inst>,
     copies: FxHashMap<InstId, u32>,
     /// Last copy of an instruction, for edges inside a copied block.
     copy_of: FxHashMap<InstId, InstId>,
@@ -328,11 +331,15 @@ impl Flat<'_> {
     /// The instruction itself the first time, a copy afterwards.
     fn copy(&mut self, i: InstId) -> InstId {
         if self.emitted.insert(i) {
+            // inside a region or call it may come again, and this one is about to change
+            if self.depth > 0 {
+                self.pristine.insert(i, self.m.insts[i].clone());
+            }
             return i;
         }
         let n = self.copies.entry(i).or_insert(0);
         *n += 1;
-        let mut x = self.m.insts[i].clone();
+        let mut x = self.pristine.get(&i).unwrap_or(&self.m.insts[i]).clone();
         x.name = format!("{}.{n}", x.name).as_str().into();
         for d in &mut x.deps {
             if let Some(c) = self.copy_of.get(&d.inst) {
@@ -588,8 +595,15 @@ impl Flat<'_> {
                         };
                     }
                 }
+                // an address that became constant is a plain one
+                let constant = d.terms.iter().try_fold(0i64, |n, (k, e)| {
+                    e.as_const().and_then(|c| c.checked_mul(*k)).and_then(|v| n.checked_add(v))
+                });
                 if let Some(a) = operand(self.m, id, list, k) {
-                    a.dynamic = Some(d);
+                    match constant.and_then(|n| a.offset.checked_add(n)) {
+                        Some(offset) if d.max_index.is_none() => a.offset = offset,
+                        _ => a.dynamic = Some(d),
+                    }
                 }
             }
         }
