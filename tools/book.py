@@ -22,7 +22,7 @@ def assemble():
     shutil.rmtree(SRC, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SRC)
     order = "TPKVLNECSUI"
-    codes = sorted((SRC / "errors").glob("*.md"), key=lambda p: (order.find(p.stem[0]), p.stem))
+    codes = sorted((SRC / "errors").glob("[A-Z][0-9]*.md"), key=lambda p: (order.find(p.stem[0]), p.stem))
     decisions = sorted((SRC / "rationale").glob("*.md"))
     stages = {
         "P": "reading", "K": "KLR to BIR", "V": "verifier", "L": "passes", "N": "linking", "E": "encoding",

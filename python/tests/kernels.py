@@ -427,3 +427,50 @@ def reshaped_dynamic(x, index):
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
     nisa.dma_copy(dst=out, src=tile)
     return out
+
+
+@nki.jit
+def row_by_number(x, index):
+    """Rows chosen by numbers in SBUF that a transfer of the same queue has just brought."""
+    f = x.shape[1]
+    out = nl.ndarray((2, f), dtype=x.dtype, buffer=nl.shared_hbm)
+    at = nl.full((1, 2), 0, nl.int32)
+    nisa.dma_copy(dst=at, src=index)
+    tile = nl.ndarray((1, f), x.dtype)
+    for i in range(2):
+        row = x.ap([[f, 1], [1, f]], scalar_offset=at[0:1, i : i + 1], indirect_dim=0)
+        nisa.dma_copy(dst=tile, src=row)
+        nisa.dma_copy(dst=out[i], src=tile)
+    return out
+
+
+@nki.jit
+def both_cores_whole(x):
+    """Not divided: both cores store the whole output."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nl.store(out, tile)
+    return out
+
+
+@nki.jit
+def both_cores_sum(x):
+    """Both cores store the same sum of their halves, added in another order."""
+    core, h = nl.program_id(0), x.shape[1] // 2
+    out = nl.ndarray((x.shape[0], h), dtype=x.dtype, buffer=nl.shared_hbm)
+    mine, theirs = nl.load(x[:, nl.ds(core * h, h)]), nl.ndarray((x.shape[0], h), x.dtype)
+    nisa.sendrecv(src=mine, dst=theirs, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
+    nisa.tensor_tensor(dst=mine, data1=mine, data2=theirs, op=nl.add)
+    nl.store(out, mine)
+    return out
+
+
+@nki.jit
+def both_cores_differ(x):
+    """Both cores store the whole output, with other values."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0 + nl.program_id(0))
+    nl.store(out, tile)
+    return out

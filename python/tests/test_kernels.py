@@ -81,8 +81,39 @@ CASES = {
     "all reduce": (k.all_reduce_sbuf[2], (X256,), np.vstack([X256[:128] + X256[128:]] * 2), 0),
     "all gather": (k.all_gather_hbm[2], (A2,), np.stack([A2, A2]), 0),
 }
+CASES["row by number"] = (k.row_by_number, (TABLE, np.array([[7, 250]], np.int32)), TABLE[[7, 250]], 0)
+_cache, _new = f32(64, 32), f32(4, 32)
+_want = _cache.copy()
+_want[10:14] = _new
+CASES["in place"] = (k.in_place, (_cache, _new, 10), _want, 0)
+CASES["in place, returned"] = (k.in_place_returned, (_cache, _new, 10), _want, 0)
+_values, _spread = f32(128, 48), np.zeros((300, 48), np.float32)
+_spread[ROWS[:, 0]] = _values
+CASES["scatter"] = (k.scatter, (_values, ROWS, np.zeros((300, 48), np.float32)), _spread, 0)
 _x = CASES["barrier"][1][0]
 CASES["barrier"] = (k.barrier_exchange[2], (_x,), 2 * np.vstack([_x[128:], _x[:128]]), 0)
+
+
+#: The features of the interface, each with a kernel of its own (the specification, file 11, end of §5.5).
+FEATURES = {
+    "swap": "swap",
+    "barrier": "barrier",
+    "shared memory handed over": "barrier",
+    "private memory": "private",
+    "output in place": "in place",
+    "two outputs": "two outputs",
+    "strided pattern": "strided swap",
+    "view of another type": "bits",
+    "gather": "gather",
+    "scatter": "scatter",
+    "banks by address": "banks",
+    "dynamic_range": "dynamic range",
+    "while": "while",
+}
+
+
+def test_every_feature_has_a_kernel():
+    assert set(FEATURES.values()) <= set(CASES) and len(set(FEATURES.values())) >= 12
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -48,6 +48,12 @@ fn semaphore(source: usize) -> u32 {
     }
 }
 
+/// The place of an operand comes from memory or a register when the instruction is issued.
+fn reads_its_address(i: &Inst) -> bool {
+    let moved = |o: &Operand| o.as_ap().is_some_and(|a| a.dynamic.is_some());
+    !i.indirection_ins().is_empty() || i.ins.iter().chain(&i.outs).any(moved)
+}
+
 /// Name of a transfer's queue.
 pub fn queue_name(engine: EngineKind, remote: bool) -> String {
     if remote { format!("qRemote{engine}") } else { format!("q{engine}") }
@@ -178,6 +184,7 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         }
         let e = engine_index(m.insts[id].engine).unwrap_or(0);
         let s = source(m, &m.insts[id]);
+        let addressed = reads_its_address(&m.insts[id]);
         let mut producers: Vec<InstId> =
             m.insts[id].deps.iter().map(|d| d.inst).filter(|d| place.contains_key(d)).collect();
         if op == Opcode::CoreBarrier {
@@ -204,7 +211,8 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
                 waits.push((ps + QUEUES, n));
                 known[e][ps + QUEUES] = n;
             }
-            if known[e][ps] >= pp || (s == ps && s >= FIRST_QUEUE) {
+            // Transfers of a queue move their data in order, but their addresses are made when they are issued.
+            if known[e][ps] >= pp || (s == ps && s >= FIRST_QUEUE && !addressed) {
                 continue;
             }
             waits.push((ps, pp));

@@ -3,12 +3,12 @@
 //! Counts, kinds and attributes come from the instruction table. The element-type rules are those that the
 //! specification gives with a source (file 03 §9, file 09 §§5–6); where it is silent, nothing is refused.
 
-use super::{At, Cx, List, ap_at, inst_name, operand_name};
+use super::{At, Cx, List, inst_name, operand_name};
 use crate::ap::AccessPattern;
 use crate::arch::ArchLevel;
 use crate::diag::codes;
 use crate::dtype::{Dtype, NumericClass};
-use crate::enums::{AluOp, CopyMode, EngineKind, MemoryType};
+use crate::enums::{AluOp, CopyMode, EngineKind};
 use crate::inst::{
     Attr, AttrSpec, AttrType, AttrValue, Effects, Family, Inst, OpSpec, Opcode, Operand, OperandKinds,
     OperandSpec, OtherOperand, Presence,
