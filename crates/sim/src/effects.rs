@@ -10,7 +10,7 @@ use crate::race::Role;
 use crate::undef::{Treatment, controls, folds_into_outputs, partial, selects_by_value, treatment};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{Attr, InstId, Operand};
+use tandem_bir::{Attr, InstId, MemoryType, Operand};
 
 impl Machine<'_> {
     /// Runs an instruction's computation, and what it does to undefined bytes.
@@ -144,17 +144,35 @@ impl Machine<'_> {
         let d = &core.code.decoded[id.index()];
         let mut name = "memory";
         let mut place = format!("byte {at}");
-        for (args, ops) in [
-            (&d.outs[..], &inst.outs[..]),
-            (&d.ins[..], &inst.ins[..]),
-            (&d.indirect[..], inst.indirection_ins()),
+        for (list, args, ops) in [
+            (1, &d.outs[..], &inst.outs[..]),
+            (0, &d.ins[..], &inst.ins[..]),
+            (2, &d.indirect[..], inst.indirection_ins()),
         ] {
-            for (a, o) in args.iter().zip(ops) {
+            for (k, (a, o)) in args.iter().zip(ops).enumerate() {
                 let (Arg::View(v), Some(ap)) = (a, o.as_ap()) else { continue };
                 let inside = v.byte_range().is_some_and(|(lo, hi)| (lo..hi).contains(&(at as i128)));
                 let p = core.places[ap.loc.index()];
                 if inside && let Some(p) = p.filter(|p| p.buf == v.buf) {
                     name = core.module.memlocs[ap.loc].name.as_str();
+                    // A container knows the tensor by its debug table.
+                    let told = core.debug_tensor(id, Role { index: k as u8, list });
+                    let told = told.and_then(|t| core.debug?.tensors.get(t as usize)).zip(p.pitch);
+                    if let Some((t, pitch)) = told {
+                        name = t.name.as_str();
+                        let bank = if t.mem == MemoryType::Psum {
+                            t.bank.unsigned_abs().saturating_mul(self.arch.psum_bank_bytes)
+                        } else {
+                            0
+                        };
+                        let start = bank.saturating_add(t.addr) as usize;
+                        place = format!(
+                            "byte {} of partition {}",
+                            (at % pitch).saturating_sub(start),
+                            (at / pitch).saturating_sub(t.base as usize)
+                        );
+                        continue;
+                    }
                     place = match p.pitch {
                         Some(pitch) => format!(
                             "byte {} of partition {}",

@@ -222,7 +222,7 @@ impl Machine<'_> {
             if let Some((_, _, text)) = told {
                 d = d.note(text.clone());
             }
-            d = d.help(if self.style == Style::Queue {
+            d = d.help(if self.style == Style::Queue && a.core == b.core {
                 "a semaphore that the first raises and the second waits for would order them"
             } else if a.core == b.core {
                 "a dependency edge from the first to the second, or the same engine for both, would order them"
