@@ -1,5 +1,7 @@
 //! From a program to a simulation, and its inputs and outputs.
 
+mod timed;
+
 use crate::code::{Action, QUEUES, Style, prepare, prepare_streams, queue};
 use crate::collective::Topology;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
@@ -15,7 +17,7 @@ use crate::race::{Lanes, Race};
 use crate::state::{CoreState, RegValue};
 use crate::sync::{Counters, Sync};
 use crate::tensor::{Tensor, byte_len, describe};
-use crate::timing::{Clock, Generation, Params, Recorder, TimingReport};
+use crate::timing::{Recorder, TimingReport};
 use crate::undef::Undef;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -26,6 +28,8 @@ use tandem_bir::linked::{LinkedProgram, is_remote_copy};
 use tandem_bir::{
     AccessPattern, AddressSpace, CoreId, InstId, Level, MemLocId, Module, Opcode, Operand, Port, Program,
 };
+
+use timed::Timed;
 
 /// LNCs of one simulation (our choice).
 const MAX_LNCS: usize = 1024;
@@ -509,34 +513,14 @@ impl Ready<'_> {
         if errs.is_empty() { Ok(()) } else { Err(errs) }
     }
 
-    /// Runs the program and predicts its time; the prediction is there when the run finishes.
-    ///
-    /// # Errors
-    /// One finding (S0002) for a program that is not at level `lowered` or has several subgraphs, or a generation without
-    /// numbers.
-    pub fn run_timed(self, params: &Params) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
-        let refuse = |text: String| vec![Diagnostic::new(codes::S0002, text)];
-        if self.machine.style != Style::Dependency {
-            return Err(refuse("time is predicted at level lowered only".into()));
-        }
-        if self.parts.len() != 1 {
-            return Err(refuse("the time of a program of several subgraphs is not predicted".into()));
-        }
-        let arch = self.machine.program.arch();
-        let Some(g) = Generation::of(arch) else {
-            return Err(refuse(format!("there is no timing model of {arch}")));
-        };
-        Ok(self.go(Some((params.clone(), g))))
-    }
-
     /// Runs the program.
     pub fn run(self) -> Outcome {
         self.go(None).0
     }
 
-    fn go(mut self, timing: Option<(Params, Generation)>) -> (Outcome, Option<TimingReport>) {
+    fn go(mut self, mut timing: Option<Timed<'_>>) -> (Outcome, Option<TimingReport>) {
         let (mut stop, mut wait_for) = (StopReason::Finished, None);
-        let mut timed = None;
+        let mut records = Vec::new();
         for p in &mut self.parts {
             let m = &mut self.machine;
             if let Some(u) = &mut m.undef {
@@ -547,7 +531,9 @@ impl Ready<'_> {
             std::mem::swap(&mut m.sync, &mut p.sync);
             m.race = p.race.take();
             m.overlap = p.overlap.take();
-            m.timing = timing.as_ref().map(|(t, g)| Recorder::new(t.clone(), *g, &lengths(&m.cores)));
+            m.timing = timing
+                .as_ref()
+                .map(|t| Recorder::new(t.params.clone(), t.g, &lengths(&m.cores), m.opts.memory_limit));
             match self.linked {
                 Some(l) => (stop, wait_for) = queue_style::run_streams(m, l),
                 None => stop = m.run(),
@@ -559,17 +545,22 @@ impl Ready<'_> {
             } else if stop == StopReason::Deadlock {
                 wait_for = Some(m.deadlock());
             }
-            if stop == StopReason::Finished
-                && let Some(rec) = m.timing.take()
-            {
-                let timeline = Clock::new(&rec, &m.cores, &m.sync.tokens, self.lnc).run();
-                timed = Some(crate::timing::report::report(m.program, &rec, &m.cores, self.lnc, &timeline));
-            }
+            records.extend(m.timing.take());
             std::mem::swap(&mut m.cores, &mut p.cores);
+            std::mem::swap(&mut m.sync, &mut p.sync);
             if stop != StopReason::Finished {
                 break;
             }
         }
+        let timed = match &mut timing {
+            Some(_) if records.iter().any(Recorder::is_full) => {
+                self.machine.diagnostics.push(timed::too_long(self.machine.opts.memory_limit));
+                None
+            }
+            Some(t) if stop == StopReason::Finished => self.time(&records, t.sink.as_deref_mut()),
+            Some(_) | None => None,
+        };
+        drop(records);
         let mut outputs = Vec::new();
         for r in 0..self.lncs {
             let program = self.machine.program;

@@ -3,102 +3,14 @@
 //! Clocks: trn2 DVE 0.96 GHz, Act/Pool/SP 1.2 GHz, PE 2.4 GHz; trn1 DVE 1.12, Act 1.4, PE 2.8. Fixed overhead 500 ns.
 //! Every cost is rounded to a picosecond once, so sums are exact.
 
-use tandem_bir::{EngineKind, Program, text};
+#[path = "support/timed.rs"]
+mod timed;
+
+use tandem_bir::text;
 use tandem_sim::timing::params::P;
-use tandem_sim::timing::{BackEnd, Params, TimingReport};
-use tandem_sim::{RunOptions, Schedule, Simulator, StopReason};
-
-/// Programs of one or two cores with tiles `a`, `b` (SBUF, 128 partitions of 16 KiB), `p` (PSUM) and `d`, `e` (DRAM, 4 MiB).
-fn program(arch: &str, bodies: &[&str]) -> Program {
-    let mut s = format!("bir 1\nprogram \"t\" lnc {} level lowered\n", bodies.len());
-    for (c, body) in bodies.iter().enumerate() {
-        s += &format!(
-            "module @nc0{c} core {c} arch {arch} {{
-  func @main {{
-    set @a_set = Internal NeuronSBTensor Local uint8 [128 x 16384] {{ loc @a = SB [128, 16384] addr 0 allocated }}
-    set @b_set = Internal NeuronSBTensor Local uint8 [128 x 16384] {{ loc @b = SB [128, 16384] addr 16384 allocated }}
-    set @p_set = Internal NeuronPSUMTensor Local float32 [128 x 512] {{ loc @p = PSUM [128, 2048] addr 0 allocated }}
-    set @d_set = Internal Tensor Local uint8 [4194304] {{ loc @d = DRAM [4194304] addr 0 }}
-    set @e_set = Internal Tensor Local uint8 [4194304] {{ loc @e = DRAM [4194304] addr 4194304 }}
-    {body}
-  }}
-}}
-"
-        );
-    }
-    text::parse(&s).unwrap_or_else(|e| panic!("{e:?}\n{s}"))
-}
-
-fn block(lines: &str) -> String {
-    format!("block b0 {{\n{lines}\n}}")
-}
-
-fn time_with(p: &Program, params: &Params, schedule: Schedule) -> TimingReport {
-    let opts = RunOptions { schedule, race_check: false, undefined_check: false, ..RunOptions::default() };
-    let r = Simulator::new(p, opts).unwrap_or_else(|e| panic!("{e:?}"));
-    let (o, t) = r.run_timed(params).unwrap_or_else(|e| panic!("{e:?}"));
-    assert_eq!(o.stop, StopReason::Finished, "{:?}", o.diagnostics);
-    let t = t.expect("finished runs have a time");
-    laws(&t);
-    t
-}
-
-/// Picoseconds of a program.
-fn time(p: &Program) -> u64 {
-    time_with(p, &Params::default(), Schedule::Eager).total_ps
-}
-
-fn one(arch: &str, lines: &str) -> u64 {
-    time(&program(arch, &[&block(lines)]))
-}
-
-/// What holds of every report.
-fn laws(t: &TimingReport) {
-    assert_eq!(t.critical_ps, t.total_ps, "the critical path is a gapless chain");
-    assert_eq!(t.by_certainty_ps.iter().sum::<u64>(), t.critical_ps);
-    for c in &t.cores {
-        for e in &c.engines {
-            assert!(e.busy_ps <= t.critical_ps);
-            let waits: u64 = e.waits_ps.iter().map(|w| w.1).sum();
-            assert_eq!(
-                e.busy_ps + waits + t.overhead_ps,
-                t.total_ps,
-                "core {} {:?}: {e:?}",
-                c.core,
-                e.engine
-            );
-        }
-        for engine in
-            [EngineKind::Pe, EngineKind::Activation, EngineKind::Dve, EngineKind::Pool, EngineKind::Sp]
-        {
-            let mut end = 0;
-            for s in t.slices.iter().filter(|s| s.core == c.core) {
-                if s.engine == engine || s.engine == EngineKind::All {
-                    assert!(s.start_ps >= end, "two instructions overlap on {engine}");
-                    assert!(s.free_ps >= s.start_ps && s.done_ps >= s.start_ps && s.done_ps <= t.total_ps);
-                    end = s.free_ps;
-                }
-            }
-        }
-    }
-}
-
-/// A `[partitions, elements]` pattern of a 16 KiB-pitch tile.
-fn tile(loc: &str, dtype: &str, size: u64, parts: u64, n: u64) -> String {
-    format!("@{loc}[[{},{parts}] [1,{n}]] {dtype}", 16384 / size)
-}
-
-fn f32s(loc: &str, n: u64) -> String {
-    tile(loc, "float32", 4, 128, n)
-}
-
-fn bf16(loc: &str, n: u64) -> String {
-    tile(loc, "bfloat16", 2, 128, n)
-}
-
-fn memset(name: &str, n: u64) -> String {
-    format!("{name} = Memset DVE {} {{mode = Const, constant = 1}}\n", f32s("a", n))
-}
+use tandem_sim::timing::{BackEnd, Params};
+use tandem_sim::{RunOptions, Schedule, Simulator};
+use timed::*;
 
 const FIXED: u64 = 500_000;
 /// 512 columns of fp32: 512 / 0.96 GHz, then 112 cycles.
@@ -155,15 +67,15 @@ fn a_producer_on_another_engine_costs_a_semaphore() {
 fn matmul_by_hand() {
     let mm =
         format!("m = Matmult PE @p[[512,128] [1,512]] float32 <- {}, {}", f32s("a", 512), f32s("b", 128));
-    // Four passes of 512 columns at 2.8 GHz; 143 ns of fill and drain.
-    assert_eq!(one("sunda", &mm), FIXED + 731_429 + 143_000);
+    // 32 cycles to load, four passes of 512 columns at 2.8 GHz; 143 ns of fill and drain.
+    assert_eq!(one("sunda", &mm), FIXED + 11_429 + 731_429 + 143_000);
     // trn2: a cold array runs at half speed.
-    assert_eq!(one("gen3", &mm), FIXED + 2 * 853_333 + 167_000);
+    assert_eq!(one("gen3", &mm), FIXED + 13_333 + 2 * 853_333 + 167_000);
     let mut warm = Params::default();
     warm.set(P::PeRamp, [0.0; 3]);
     let p = program("gen3", &[&block(&mm)]);
     let t = time_with(&p, &warm, Schedule::Eager);
-    assert_eq!(t.total_ps, FIXED + 853_333 + 167_000);
+    assert_eq!(t.total_ps, FIXED + 13_333 + 853_333 + 167_000);
     assert_eq!(t.cores[0].flops, 2 * 128 * 128 * 512);
 }
 
@@ -380,6 +292,67 @@ fn the_time_is_the_same_under_every_schedule() {
         for s in [Schedule::Late, Schedule::Seed(1), Schedule::Seed(2), Schedule::Seed(3)] {
             let t = time_with(&p, &Params::default(), s);
             assert_eq!(t, first, "seed {seed}, {s:?}");
+        }
+    }
+}
+
+#[test]
+fn removing_a_barrier_never_slows_under_unit_costs() {
+    for seed in 0..20u64 {
+        let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut rnd = |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        // Lines of both cores in step; a barrier is a line of both.
+        let mut lines: Vec<[String; 2]> = Vec::new();
+        let mut bars = Vec::new();
+        let mut named: [Vec<usize>; 2] = Default::default();
+        for k in 0..30 {
+            if rnd(6) == 0 {
+                bars.push(k);
+                let bar = format!("i{k} = CoreBarrier Pool {{id = {k}, cores = [0, 1]}}\n");
+                lines.push([bar.clone(), bar]);
+                continue;
+            }
+            let swap = rnd(8) == 0;
+            let mut pair: [String; 2] = Default::default();
+            for (c, line) in pair.iter_mut().enumerate() {
+                let from = named[c].get(rnd(1 + named[c].len() as u64) as usize);
+                let after = from.map_or(String::new(), |f| format!(" after(i{f})"));
+                *line = match (swap, rnd(4)) {
+                    (true, _) => {
+                        format!("i{k} = GPSIMDSB2SB Pool {} <- {}{after}\n", f32s("b", 16), f32s("a", 16))
+                    }
+                    (_, 0) => {
+                        format!("i{k} = Memset Pool {} {{mode = Const, constant = 1}}{after}\n", f32s("b", 8))
+                    }
+                    (_, 1) => {
+                        format!("i{k} = TensorCopy Activation {} <- {}{after}\n", f32s("b", 8), f32s("a", 8))
+                    }
+                    (_, 2) => format!("i{k} = TensorCopy DVE {} <- {}{after}\n", f32s("a", 8), f32s("b", 8)),
+                    (_, _) => format!(
+                        "i{k} = DMACopy SP {} <- @d[[8,128] [1,8]] uint8{after}\n",
+                        tile("a", "uint8", 1, 128, 8)
+                    ),
+                };
+                named[c].push(k);
+            }
+            lines.push(pair);
+        }
+        let total = |without: Option<usize>| {
+            let body = |c: usize| -> String {
+                let kept = lines.iter().enumerate().filter(|(k, _)| Some(*k) != without);
+                block(&kept.map(|(_, l)| l[c].as_str()).collect::<String>())
+            };
+            let p = program("gen3", &[&body(0), &body(1)]);
+            time_with(&p, &Params::new(BackEnd::Unit), Schedule::Eager).total_ps
+        };
+        let all = total(None);
+        for b in &bars {
+            assert!(total(Some(*b)) <= all, "seed {seed}: without barrier {b}");
         }
     }
 }

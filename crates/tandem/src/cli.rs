@@ -330,11 +330,22 @@ pub struct TimeArgs {
     /// JSON file whose numbers replace those of the model.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
+    /// Numbers to start from: `default`, or `conservative` (transfers start later).
+    #[arg(long, value_enum, default_value_t = Preset::Default)]
+    pub preset: Preset,
+    /// The PE array's current limit after low activity (default: on for trn2 and trn3).
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    pub pe_ramp: Option<OnOff>,
+    /// Instead of one prediction, a table: `sendrecv-to-gpsimd-max-bpp` runs the kernel with every setting of that option
+    /// that makes a difference, `bytes=4..65536` compares the transports of a swap by its size (no file needed). Both name
+    /// the crossover and the best setting.
+    #[arg(long, value_name = "WHAT")]
+    pub sweep: Option<String>,
     /// Print every number of the model with its source and certainty; runs nothing.
     #[arg(long)]
     pub list_params: bool,
     /// Kernel or BIR file, folder of per-core BIR, or `-`; further files are inputs in parameter order.
-    #[arg(required_unless_present = "list_params", num_args = 1.., value_name = "FILE")]
+    #[arg(required_unless_present_any = ["list_params", "sweep"], num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Input tensor: `name=file.npy`.
     #[arg(short, long = "input", value_name = "NAME=FILE")]
@@ -379,6 +390,24 @@ impl TimeArgs {
     }
 }
 
+/// `--preset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// Numbers of the model.
+    Default,
+    /// A transfer starts 1,000 ns after its trigger, so that start and semaphore make up the documented 1,300 ns.
+    Conservative,
+}
+
+/// `--pe-ramp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
 /// `--numeric-profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Profile {
@@ -414,6 +443,9 @@ pub struct EncodeArgs {
     /// Content of byte +0x21 of the swap's bundle.
     #[arg(long, value_enum, default_value_t = Bf21::Count)]
     pub bf21: Bf21,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
     /// Compiler options.
     #[command(flatten)]
     pub compile: CompileArgs,
@@ -424,6 +456,9 @@ pub struct EncodeArgs {
 pub struct DisasmArgs {
     /// A container, or anything that can be encoded.
     pub file: PathBuf,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
     /// Compiler options, for a file that is no container.
     #[command(flatten)]
     pub compile: CompileArgs,
@@ -434,6 +469,9 @@ pub struct DisasmArgs {
 pub struct ExplainArgs {
     /// A file, or a diagnostic code such as K0101.
     pub what: String,
+    /// JSON file whose numbers replace those of the timing model.
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -10,6 +10,8 @@ pub mod driver;
 mod lnc;
 pub mod load;
 pub mod out;
+pub mod predict;
+pub mod progress;
 pub mod replay;
 pub mod sarif;
 pub mod verdict;

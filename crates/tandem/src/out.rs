@@ -1,19 +1,48 @@
 //! Output of the command: findings to standard error, files written so that nothing is ever half there.
 
+use crate::cli::Format;
+use crate::progress::Progress;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use tandem_bir::diag::{Diagnostic, Severity, render};
 
 /// Where text goes and how it looks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Console {
     /// Only errors.
     pub quiet: bool,
     /// Notes too.
     pub verbose: bool,
+    /// What is under way.
+    pub progress: Progress,
 }
 
 impl Console {
+    /// Says what is under way, for work over a second.
+    pub fn stage(&self, what: &str) {
+        self.progress.stage(what, 0);
+    }
+    /// Writes to standard output; what is under way is wiped first.
+    pub fn print(&self, text: &str) {
+        self.progress.finish();
+        print(text);
+    }
+    /// A JSON value, indented, on standard output.
+    pub fn json(&self, v: &serde_json::Value) {
+        let mut s = serde_json::to_string_pretty(v).unwrap_or_default();
+        s.push('\n');
+        self.print(&s);
+    }
+    /// Findings as `{"diagnostics": [...]}` on standard output, or as text on standard error.
+    pub fn findings(&self, diags: &[Diagnostic], format: Format) {
+        match format {
+            Format::Text => self.diagnostics(diags),
+            Format::Json => {
+                let list: Vec<serde_json::Value> = diags.iter().map(render::to_json).collect();
+                self.json(&serde_json::json!({ "diagnostics": list }));
+            }
+        }
+    }
     /// Prints findings for people on standard error, worst last so that it stays in sight.
     pub fn diagnostics(&self, diags: &[Diagnostic]) {
         let err = io::stderr();
@@ -23,6 +52,7 @@ impl Console {
             let text = std::fs::read_to_string(file).ok()?;
             text.lines().nth(line.checked_sub(1)? as usize).map(str::to_owned)
         };
+        self.progress.finish();
         let mut lock = err.lock();
         for level in [Severity::Note, Severity::Warning, Severity::Error] {
             let shown = match level {
@@ -37,6 +67,7 @@ impl Console {
     }
     /// One line for people on standard output.
     pub fn line(&self, text: &str) {
+        self.progress.finish();
         if !self.quiet {
             print(&format!("{text}\n"));
         }

@@ -10,6 +10,7 @@ use crate::encode::events;
 use crate::encode::forms::{Form, Kind};
 use crate::encode::opcodes;
 use crate::encode::tables::{alu_of_wire, dtype_of_wire};
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tandem_bir::{ArchLevel, BirEnum, EngineKind};
 
@@ -269,10 +270,35 @@ fn unexplained(b: &Bundle, known: u64, out: &mut String) {
     }
 }
 
+/// A record, explained.
+struct Explained {
+    index: usize,
+    opcode: u8,
+    name: &'static str,
+    mark: &'static str,
+    sync: String,
+    /// Name and position of the instruction that it is the first record of.
+    label: Option<String>,
+    /// Its fields, one line each.
+    fields: String,
+}
+
 /// Text of one stream. `names` are sorted by first record.
 pub fn stream(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> String {
-    let index = Index::default();
     let mut out = String::new();
+    for e in explain(records, arch, names) {
+        let Explained { index, opcode, name, mark, sync, label, fields } = e;
+        let mark = if mark.is_empty() { String::new() } else { format!(" ({mark})") };
+        let label = label.map_or_else(String::new, |l| format!("  ; {l}"));
+        let _ = writeln!(out, "{index:>6} {opcode:02X} {name}{mark}{sync}{label}");
+        out.push_str(&fields);
+    }
+    out
+}
+
+fn explain(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> Vec<Explained> {
+    let index = Index::default();
+    let mut out = Vec::new();
     let mut at = 0;
     let mut next = 0;
     while at < records.len() {
@@ -280,12 +306,12 @@ pub fn stream(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> S
             Ok((n, p)) => (n.clamp(1, records.len() - at), Some(p)),
             Err(_) => (1, None),
         };
-        let label = match names.get(next) {
+        let mut label = match names.get(next) {
             Some((r, s)) if *r as usize == at => {
                 next += 1;
-                format!("  ; {s}")
+                Some(s.clone())
             }
-            _ => String::new(),
+            _ => None,
         };
         for (k, b) in records[at..at + n].iter().enumerate() {
             let form = match piece {
@@ -293,19 +319,24 @@ pub fn stream(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> S
                 Some(Piece::Dma | Piece::Collective) | None => None,
             };
             let mark = match (piece, form) {
-                (Some(Piece::Rows(_)), Some(f)) if !f.authentic => " (layout ours)",
-                (Some(Piece::Collective), _) => " (layout ours)",
-                (Some(Piece::Dma), _) if n > 1 => " (layout ours)",
-                (None, _) => " (no instruction)",
+                (Some(Piece::Rows(_)), Some(f)) if !f.authentic => "layout ours",
+                (Some(Piece::Collective), _) => "layout ours",
+                (Some(Piece::Dma), _) if n > 1 => "layout ours",
+                (None, _) => "no instruction",
                 _ => "",
             };
-            let label = if k == 0 { label.as_str() } else { "" };
-            let (op, name, s) = (b.opcode(), opcodes::name(b.opcode()), sync(b));
-            let _ = writeln!(out, "{:>6} {op:02X} {name}{mark}{s}{label}", at + k);
-            match form {
-                Some(f) => out.push_str(&fields(b, f, arch)),
-                None => out.push_str(&plain_fields(b, arch, matches!(piece, Some(Piece::Collective)))),
-            }
+            out.push(Explained {
+                index: at + k,
+                opcode: b.opcode(),
+                name: opcodes::name(b.opcode()),
+                mark,
+                sync: sync(b),
+                label: label.take(),
+                fields: match form {
+                    Some(f) => fields(b, f, arch),
+                    None => plain_fields(b, arch, matches!(piece, Some(Piece::Collective))),
+                },
+            });
         }
         at += n;
     }
@@ -332,6 +363,44 @@ pub fn disasm(c: &Container) -> String {
         out.push_str(&stream(&records, c.arch, &names));
     }
     out
+}
+
+/// The same for programs: streams in order, each a list of records with their bytes and fields.
+pub fn to_json(c: &Container) -> Value {
+    // A line of text is `+offset name: value`; what is no field has neither.
+    let field = |line: &str| {
+        let line = line.trim();
+        let parts = line.strip_prefix('+').and_then(|l| {
+            let (off, rest) = l.split_once(' ')?;
+            let (name, value) = rest.split_once(": ")?;
+            Some((u8::from_str_radix(off, 16).ok()?, name, value))
+        });
+        match parts {
+            Some((off, name, value)) => json!({"offset": off, "name": name, "value": value}),
+            None => json!({"offset": null, "name": null, "value": line}),
+        }
+    };
+    let streams = c.sections.iter().filter(|s| s.kind == Section::Stream).map(|s| {
+        let engine = EngineKind::from_ordinal(u16::from(s.engine)).unwrap_or(EngineKind::Unassigned);
+        let names = c.section(Section::Debug, s.core, s.engine).map_or_else(Vec::new, |d| labels(&d.bytes));
+        let records = c.records(s);
+        let rows: Vec<Value> = explain(&records, c.arch, &names)
+            .into_iter()
+            .zip(&records)
+            .map(|(e, b)| {
+                let bytes: String = b.0.iter().fold(String::new(), |mut s, x| {
+                    let _ = write!(s, "{x:02x}");
+                    s
+                });
+                json!({
+                    "index": e.index, "opcode": e.opcode, "name": e.name, "remark": e.mark, "sync": e.sync.trim(),
+                    "instruction": e.label, "bytes": bytes, "fields": e.fields.lines().map(field).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        json!({"core": s.core, "engine": engine.name(), "records": rows})
+    });
+    json!({"arch": c.arch.name(), "streams": streams.collect::<Vec<_>>()})
 }
 
 /// Names and positions of a debug table.

@@ -4,12 +4,14 @@
 //! partners are there and its ports are free. Whoever is ready first gets a shared resource; ties go to the lower core, then
 //! to the earlier node, so times do not depend on the functional schedule. Picoseconds, integers.
 
-use super::cost::{Cost, LANES, Model, PORTS};
+use super::cost::{Cost, Dge, LANES, Model, PORTS};
 use super::params::{BackEnd, P, Span, ps};
-use super::record::{MeetKind, NONE, Recorder};
-use crate::code::{ALL_QUEUES, QUEUES};
+use super::record::{ENGINES, MeetKind, NONE, Recorder};
+use super::trace::{TraceLane, TraceSink};
+use crate::code::{ALL_QUEUES, QUEUES, Segment};
 use crate::machine::Core;
 use crate::sync::Token;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -41,12 +43,10 @@ pub(crate) struct Times {
     /// Whom it waited for last.
     pub(crate) from: (u32, u32),
     pub(crate) edge: Edge,
-    /// Its engine became free for it.
-    pub(crate) engine: u64,
     /// Last member to arrive at its meeting.
     pub(crate) last: (u32, u32),
-    /// Added by the PE's current limit.
-    pub(crate) ramp: u64,
+    /// Added by the PE's current limit; of a transfer, when its first DMA engine may start.
+    pub(crate) extra: u64,
     left: u32,
 }
 
@@ -55,16 +55,30 @@ const NOBODY: (u32, u32) = (NONE, NONE);
 /// Result of the clock.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    pub(crate) start: Span,
+    /// Start of the first instruction.
+    pub(crate) start: u64,
+    /// End of the last.
     pub(crate) total: u64,
     /// Times per core and node.
     pub(crate) times: Vec<Vec<Times>>,
     /// Node that ended last.
     pub(crate) last: Option<(u32, u32)>,
-    /// Time in which at least a DMA engine of the core works, summed over its engines.
+    /// Moving packets, per core and DMA engine.
     pub(crate) dma_busy: Vec<[u64; LANES]>,
+    /// At least one DMA engine of the core moves a packet.
+    pub(crate) dma_active: Vec<u64>,
     /// Delay of packets by the HBM cap.
     pub(crate) hbm_wait: u64,
+    /// Last byte of transfers that then wait for others.
+    pub(crate) landed: FxHashMap<(u32, u32), u64>,
+}
+
+impl Timeline {
+    /// Last byte of a transfer.
+    pub(crate) fn landed(&self, c: usize, n: usize) -> u64 {
+        let known = self.landed.get(&(c as u32, n as u32)).copied();
+        known.unwrap_or_else(|| self.times[c][n].done)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +91,7 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 struct Job {
     n: u32,
+    class: u8,
     from: u64,
     /// Pieces left, and bytes of the piece being moved that are left.
     pieces: u64,
@@ -88,6 +103,42 @@ struct Lane {
     jobs: [VecDeque<Job>; QUEUES],
     next: usize,
     busy: u64,
+    /// Packets without a gap, not handed to the sink yet.
+    run: Option<TraceLane>,
+}
+
+/// Union of intervals that come in the order of a lower bound of their starts.
+#[derive(Debug, Default)]
+struct Union {
+    /// Intervals that start later than the bound.
+    late: BinaryHeap<Reverse<(u64, u64)>>,
+    until: u64,
+    sum: u64,
+}
+
+impl Union {
+    fn merge(&mut self, from: u64, to: u64) {
+        self.sum = self.sum.saturating_add(to.saturating_sub(from.max(self.until)));
+        self.until = self.until.max(to);
+    }
+    /// Adds an interval; no later one starts before `bound`.
+    fn add(&mut self, bound: u64, from: u64, to: u64) {
+        while let Some(Reverse((f, t))) = self.late.peek().copied().filter(|Reverse((f, _))| *f <= bound) {
+            self.late.pop();
+            self.merge(f, t);
+        }
+        if from <= bound {
+            self.merge(from, to);
+        } else {
+            self.late.push(Reverse((from, to)));
+        }
+    }
+    fn finish(mut self) -> u64 {
+        while let Some(Reverse((f, t))) = self.late.pop() {
+            self.merge(f, t);
+        }
+        self.sum
+    }
 }
 
 #[derive(Debug)]
@@ -110,6 +161,9 @@ struct CoreClock {
     ports: [u64; PORTS],
     pe_active: u64,
     pe_end: u64,
+    /// How long the last product took, and its stationary data.
+    pe_last: u64,
+    weights: u64,
     dma: Dma,
 }
 
@@ -124,15 +178,71 @@ struct Flight {
     end: u64,
 }
 
-pub(crate) struct Clock<'a, 'p> {
+/// Where a stretch of a run stands in the whole run, and who takes its events.
+pub(crate) struct Stage<'s> {
+    /// When it starts.
+    pub(crate) start: u64,
+    /// Index of the module of its first core.
+    pub(crate) module: usize,
+    /// Number of its first execution.
+    pub(crate) first: u64,
+    pub(crate) sink: Option<&'s mut dyn TraceSink>,
+}
+
+impl Stage<'_> {
+    /// Numbers of the first execution of each core.
+    pub(crate) fn ids(&self, rec: &Recorder) -> Vec<u64> {
+        let mut at = self.first;
+        rec.cores
+            .iter()
+            .map(|w| {
+                let id = at;
+                at += w.nodes.len() as u64;
+                id
+            })
+            .collect()
+    }
+}
+
+/// What a segment's queues say about its instructions.
+struct Order {
+    /// The instruction behind each one in its queue; [`NONE`] at the end, and for an instruction that is in all queues.
+    next: Vec<u32>,
+    /// Producers and instructions before it in its queues that each one waits for.
+    left: Vec<u32>,
+}
+
+impl Order {
+    fn of(seg: &Segment) -> Order {
+        let mut o = Order { next: vec![NONE; seg.insts.len()], left: seg.pending.clone() };
+        for q in &seg.queues {
+            for w in q.windows(2) {
+                o.left[w[1] as usize] += 1;
+                if seg.queue_of[w[0] as usize] != ALL_QUEUES {
+                    o.next[w[0] as usize] = w[1];
+                }
+            }
+        }
+        o
+    }
+}
+
+pub(crate) struct Clock<'a, 's, 'p> {
     rec: &'a Recorder,
+    stage: &'a mut Stage<'s>,
+    ids: Vec<u64>,
+    /// Per core and segment, once it was run.
+    orders: Vec<Vec<Option<Order>>>,
+    /// DMA engines serve urgent queues first.
+    classes: bool,
+    active: Vec<Union>,
     cores: &'a [Core<'p>],
     tokens: &'a [Token],
     lnc: usize,
     model: Model<'a>,
     heap: BinaryHeap<Reverse<(u64, Event)>>,
     at: Vec<CoreClock>,
-    flights: Vec<rustc_hash::FxHashMap<u32, Flight>>,
+    flights: Vec<FxHashMap<u32, Flight>>,
     meetings: Vec<Meeting>,
     /// Arrivals per token and core, and who waits.
     arrived: Vec<Vec<Vec<(u64, u32)>>>,
@@ -142,8 +252,14 @@ pub(crate) struct Clock<'a, 'p> {
     out: Timeline,
 }
 
-impl<'a, 'p> Clock<'a, 'p> {
-    pub(crate) fn new(rec: &'a Recorder, cores: &'a [Core<'p>], tokens: &'a [Token], lnc: usize) -> Self {
+impl<'a, 's, 'p> Clock<'a, 's, 'p> {
+    pub(crate) fn new(
+        rec: &'a Recorder,
+        cores: &'a [Core<'p>],
+        tokens: &'a [Token],
+        lnc: usize,
+        stage: &'a mut Stage<'s>,
+    ) -> Self {
         let model = rec.model();
         let units = rec.params.get(P::DgeUnits, rec.g).round().clamp(1.0, 64.0) as usize;
         let at = cores
@@ -157,6 +273,8 @@ impl<'a, 'p> Clock<'a, 'p> {
                 ports: [0; PORTS],
                 pe_active: 0,
                 pe_end: 0,
+                pe_last: 0,
+                weights: 0,
                 dma: Dma {
                     lanes: (0..LANES).map(|_| Lane::default()).collect(),
                     started: [None; QUEUES],
@@ -167,6 +285,11 @@ impl<'a, 'p> Clock<'a, 'p> {
             .collect();
         Clock {
             rec,
+            ids: stage.ids(rec),
+            orders: cores.iter().map(|c| c.code.segments.iter().map(|_| None).collect()).collect(),
+            classes: rec.params.get(P::DmaClasses, rec.g) > 0.0,
+            stage,
+            active: cores.iter().map(|_| Union::default()).collect(),
             cores,
             tokens,
             lnc: lnc.max(1),
@@ -184,8 +307,8 @@ impl<'a, 'p> Clock<'a, 'p> {
 
     /// Runs the clock over a record that is complete.
     pub(crate) fn run(mut self) -> Timeline {
-        self.out.start = self.rec.overhead();
-        let t0 = self.out.start.ps();
+        let t0 = self.stage.start;
+        self.out.start = t0;
         self.out.total = t0;
         self.out.times = self.rec.cores.iter().map(|w| Vec::with_capacity(w.nodes.len())).collect();
         for c in 0..self.cores.len() {
@@ -199,6 +322,13 @@ impl<'a, 'p> Clock<'a, 'p> {
                 Event::Lane { c, k } => self.lane(c as usize, k as usize, t),
             }
         }
+        for c in 0..self.at.len() {
+            for k in 0..LANES {
+                let run = self.at[c].dma.lanes[k].run.take();
+                self.emit(run);
+            }
+        }
+        self.out.dma_active = std::mem::take(&mut self.active).into_iter().map(Union::finish).collect();
         self.out
     }
 
@@ -216,9 +346,8 @@ impl<'a, 'p> Clock<'a, 'p> {
             done: 0,
             from: k.gate_from,
             edge,
-            engine: 0,
             last: NOBODY,
-            ramp: 0,
+            extra: 0,
             left: 0,
         };
         k.left = end - p.first;
@@ -227,12 +356,8 @@ impl<'a, 'p> Clock<'a, 'p> {
             self.out.times[c].push(t);
         } else {
             let seg = &self.cores[c].code.segments[p.seg as usize];
-            self.out.times[c].extend(seg.pending.iter().map(|n| Times { left: *n, ..t }));
-            for q in &seg.queues {
-                for i in q.iter().skip(1) {
-                    self.out.times[c][(p.first + *i) as usize].left += 1;
-                }
-            }
+            let order = self.orders[c][p.seg as usize].get_or_insert_with(|| Order::of(seg));
+            self.out.times[c].extend(order.left.iter().map(|n| Times { left: *n, ..t }));
         }
         for n in p.first..end {
             if self.out.times[c][n as usize].left == 0 {
@@ -275,6 +400,15 @@ impl<'a, 'p> Clock<'a, 'p> {
                 ramp = hold;
                 hold = hold.saturating_mul(2);
             }
+            // The background buffer takes the next stationary data while the product before is under way.
+            if cost.weights != 0 && cost.weights != k.weights {
+                let hidden = if at == k.pe_end { k.pe_last } else { 0 };
+                hold = hold.saturating_add(cost.load.ps().saturating_sub(hidden));
+            }
+            if cost.weights != 0 {
+                k.weights = cost.weights;
+            }
+            k.pe_last = hold;
             k.pe_active = k.pe_active.saturating_add(hold);
             k.pe_end = at.saturating_add(hold);
         }
@@ -284,14 +418,9 @@ impl<'a, 'p> Clock<'a, 'p> {
                 *p = free;
             }
         }
-        let engine = match q {
-            Some(q) => k.engine[q as usize],
-            None => k.engine.iter().copied().max().unwrap_or(0),
-        };
         let x = &mut self.out.times[c][n as usize];
         x.issue = at;
-        x.engine = engine;
-        x.ramp = ramp;
+        x.extra = ramp;
         let meet = self.rec.cores[c].nodes[n as usize].meet;
         if cost.transfer.is_some() {
             x.free = free;
@@ -322,6 +451,15 @@ impl<'a, 'p> Clock<'a, 'p> {
         }
         let cores = self.cores;
         let seg = &cores[c].code.segments[p.seg as usize];
+        if let Some(o) = &self.orders[c][p.seg as usize]
+            && seg.queue_of[(n - p.first) as usize] != ALL_QUEUES
+        {
+            let next = o.next[(n - p.first) as usize];
+            if next != NONE {
+                self.release(c, p.first + next, t, (c as u32, n), Edge::Engine);
+            }
+            return;
+        }
         for q in &seg.queues {
             // Positions of a queue are in ascending order.
             if let Ok(at) = q.binary_search(&(n - p.first))
@@ -478,34 +616,43 @@ impl<'a, 'p> Clock<'a, 'p> {
         let (p, g) = (&self.rec.params, self.rec.g);
         let dma = &mut self.at[c].dma;
         match p.back_end {
-            BackEnd::Unit => return self.landed(c, n, t.saturating_add(cost.hold.ps())),
+            BackEnd::Unit => {
+                self.out.times[c][n as usize].extra = t;
+                return self.landed(c, n, t.saturating_add(cost.hold.ps()));
+            }
             BackEnd::Hwm => {
                 let init = ps(p.get(P::HwmDmaInit, g));
                 let exec = ps(tr.bytes as f64 / (LANES as f64 * p.get(P::HwmDmaDiv, g)));
                 let start = t.max(dma.single);
                 dma.single = start.saturating_add(exec);
+                self.out.times[c][n as usize].extra = start.saturating_add(init);
                 return self.landed(c, n, start.saturating_add(init).saturating_add(exec));
             }
             BackEnd::Doc => {}
         }
-        let dge = ps(p.get(P::DgeHard, g));
         let mut from = t;
-        if dge > 0
-            && let Some(unit) = dma.dge.iter_mut().min()
-        {
-            from = from.max(*unit);
-            *unit = from.saturating_add(dge);
+        match tr.dge {
+            Dge::Static => {}
+            Dge::Software => from = from.saturating_add(ps(p.get(P::DgeSoft, g))),
+            Dge::Hardware => {
+                if let Some(unit) = dma.dge.iter_mut().min() {
+                    from = from.max(*unit);
+                    *unit = from.saturating_add(ps(p.get(P::DgeHard, g)));
+                }
+            }
         }
         let mut start = from.saturating_add(ps(p.get(P::DmaStart, g)));
-        if let Some(s) = dma.started[q] {
+        // The interval is that of queues whose descriptors are made at run time.
+        if let (Dge::Software | Dge::Hardware, Some(s)) = (tr.dge, dma.started[q]) {
             start = start.max(s.saturating_add(ps(p.get(P::DmaInterval, g))));
         }
         dma.started[q] = Some(start);
+        self.out.times[c][n as usize].extra = start;
         let stagger = ps(p.get(P::DmaStagger, g));
         let mut lanes = 0;
         for (k, pieces) in tr.pieces.iter().enumerate().filter(|(_, n)| **n > 0) {
             let from = start.saturating_add(stagger.saturating_mul(k as u64));
-            dma.lanes[k].jobs[q].push_back(Job { n, from, pieces: *pieces, rest: tr.piece });
+            dma.lanes[k].jobs[q].push_back(Job { n, class: tr.class, from, pieces: *pieces, rest: tr.piece });
             lanes += 1;
             self.heap.push(Reverse((from, Event::Lane { c: c as u32, k: k as u32 })));
         }
@@ -523,7 +670,14 @@ impl<'a, 'p> Clock<'a, 'p> {
             return;
         }
         let ready = |lane: &Lane, q: usize| lane.jobs[q].front().is_some_and(|j| j.from <= t);
-        let Some(q) = (0..QUEUES).map(|d| (lane.next + d) % QUEUES).find(|q| ready(lane, *q)) else { return };
+        let order = (0..QUEUES).map(|d| (lane.next + d) % QUEUES).filter(|q| ready(lane, *q));
+        let first = if self.classes {
+            // The first of the most urgent ones.
+            order.min_by_key(|q| lane.jobs[*q].front().map_or(u8::MAX, |j| j.class))
+        } else {
+            { order }.next()
+        };
+        let Some(q) = first else { return };
         lane.next = (q + 1) % QUEUES;
         let Some(job) = lane.jobs[q].front_mut() else { return };
         let n = job.n;
@@ -555,6 +709,33 @@ impl<'a, 'p> Clock<'a, 'p> {
         }
         let mut end = start.saturating_add(ps(one).saturating_mul(count));
         self.out.dma_busy[c][k] = self.out.dma_busy[c][k].saturating_add(end - start);
+        self.active[c].add(t, start, end);
+        if self.stage.sink.is_some() {
+            let moved = bytes.saturating_mul(count);
+            let slice = self.ids[c] + u64::from(n);
+            match &mut lane.run {
+                Some(r) if r.slice == slice && r.end_ps == start => {
+                    r.end_ps = end;
+                    r.bytes = r.bytes.saturating_add(moved);
+                }
+                run => {
+                    let done = run.replace(TraceLane {
+                        core: c,
+                        slice,
+                        module: self.stage.module + c % self.lnc,
+                        inst: self.rec.cores[c].nodes[n as usize].inst,
+                        engine: k as u8,
+                        queue: ENGINES[q],
+                        start_ps: start,
+                        end_ps: end,
+                        bytes: moved,
+                    });
+                    if let (Some(s), Some(r)) = (&mut self.stage.sink, done) {
+                        s.lane(&r);
+                    }
+                }
+            }
+        }
         if last {
             lane.jobs[q].pop_front();
             end = end.saturating_add(ps(p.get(P::DmaTail, g)));
@@ -572,6 +753,12 @@ impl<'a, 'p> Clock<'a, 'p> {
         }
     }
 
+    fn emit(&mut self, run: Option<TraceLane>) {
+        if let (Some(s), Some(r)) = (&mut self.stage.sink, run) {
+            s.lane(&r);
+        }
+    }
+
     /// The last byte of a transfer is there.
     fn landed(&mut self, c: usize, n: u32, t: u64) {
         let meet = self.rec.cores[c].nodes[n as usize].meet;
@@ -579,6 +766,7 @@ impl<'a, 'p> Clock<'a, 'p> {
             self.done(c, n, t);
         } else {
             self.out.times[c][n as usize].done = t;
+            self.out.landed.insert((c as u32, n), t);
             self.arrive(c, n, meet, t);
         }
     }

@@ -5,22 +5,42 @@
 //! element per lane and cycle, class "our choice".
 
 use super::params::{BackEnd, Certainty, Generation, P, Params, Span, ps};
+use super::report::Traffic;
 use crate::code::Action;
 use crate::exec::{Arg, Decoded};
 use crate::memory::{Memory, View};
-use tandem_bir::{AluOp, Attr, CopyMode, Dtype, EngineKind, Inst, Opcode, TransposeOps};
+use tandem_bir::inst::table::Family;
+use tandem_bir::{
+    AluOp, Attr, BirEnum as _, CopyMode, DgeType, DmaQosClass, Dtype, EngineKind, Inst, Opcode, TransposeOps,
+};
 
 /// DMA engines of a core, and SBUF partitions that each of them serves.
 pub(crate) const LANES: usize = 16;
 const LANE_PARTITIONS: usize = 8;
+/// Innermost strides above this many bytes halve a port.
+const WIDE: usize = 16;
 /// Shared ports of a core: eight PSUM banks, the port that DVE and Pool share, the one that DVE and Activation share.
 pub(crate) const PORTS: usize = 10;
 const PORT_DVE_POOL: u16 = 1 << 8;
 const PORT_DVE_ACT: u16 = 1 << 9;
 
+/// Who makes the descriptors of a transfer (file 10 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dge {
+    /// The compiler: none at run time.
+    Static,
+    /// Pool, which is busy with it.
+    Software,
+    /// A hardware generator.
+    Hardware,
+}
+
 /// A transfer, cut for the DMA engines.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Transfer {
+    pub(crate) dge: Dge,
+    /// Rank of its priority class, most urgent first.
+    pub(crate) class: u8,
     /// Contiguous pieces that each DMA engine moves.
     pub(crate) pieces: [u64; LANES],
     /// Bytes of a piece.
@@ -46,8 +66,15 @@ pub(crate) struct Cost {
     /// Ports held with the engine.
     pub(crate) ports: u16,
     pub(crate) flops: u64,
-    pub(crate) hbm_read: u64,
-    pub(crate) hbm_written: u64,
+    /// What a transpose on the PE array would count as a product.
+    pub(crate) transpose_flops: u64,
+    /// Loading its stationary data, when the product before it does not hide that.
+    pub(crate) load: Span,
+    /// What its stationary data is; 0 for an instruction that has none.
+    pub(crate) weights: u64,
+    /// A matrix product or a transpose on the PE array.
+    pub(crate) matmul: bool,
+    pub(crate) traffic: Traffic,
     /// Bytes handed to the partner core by a swap.
     pub(crate) swapped: u64,
 }
@@ -167,6 +194,13 @@ impl Model<'_> {
             BackEnd::Unit => self.ns(P::UnitCost),
         }
     }
+    /// A CoreBarrier itself, beside the way between the cores.
+    pub(crate) fn barrier(&self) -> Span {
+        match self.params.back_end {
+            BackEnd::Doc | BackEnd::Hwm => Span::ZERO,
+            BackEnd::Unit => self.ns(P::UnitCost),
+        }
+    }
     /// One way between the cores.
     pub(crate) fn remote(&self) -> Span {
         match self.params.back_end {
@@ -195,33 +229,38 @@ impl Model<'_> {
 
     /// Cost of an instruction with its operands resolved. `dynamic`: it has a run-time address.
     pub(crate) fn cost(&self, action: Action, inst: &Inst, d: &Decoded, mem: &Memory, dynamic: bool) -> Cost {
-        let mut c = Cost { flops: flops(inst, d), ..Cost::default() };
+        let mut c = Cost::default();
+        if !matches!(action, Action::Token | Action::Nothing | Action::Control) {
+            c.traffic = traffic(d, mem);
+        }
+        c.matmul = inst.spec().family == Family::Matmul;
+        if c.matmul && inst.get_bool(Attr::IsTranspose) {
+            c.transpose_flops = product(d);
+        } else {
+            c.flops = flops(inst, d);
+        }
         let unit = self.params.back_end == BackEnd::Unit;
         match action {
             Action::Transfer => {
                 let mut t = self.transfer(inst, d, mem);
                 if let Some(t) = &mut t {
-                    let on_chip =
-                        |a: Option<&Arg>| a.and_then(view).is_some_and(|v| mem.info(v.buf).pitch.is_some());
-                    t.hbm_sides = 0;
-                    for v in d.ins.iter().filter_map(view).filter(|v| mem.info(v.buf).pitch.is_none()) {
-                        c.hbm_read = c.hbm_read.saturating_add(v.num_bytes() as u64);
-                    }
-                    if c.hbm_read > 0 {
-                        t.hbm_sides += 1;
-                    }
-                    if !on_chip(d.outs.first())
-                        && let Some(v) = d.outs.first().and_then(view)
-                    {
-                        c.hbm_written = v.num_bytes() as u64;
-                        t.hbm_sides += 1;
-                    }
+                    t.dge = self.dge(inst, d.engine, dynamic);
+                    t.class = match inst.get_enum::<DmaQosClass>(Attr::DmaQos) {
+                        None | Some(DmaQosClass::Unassigned | DmaQosClass::Default) => u8::MAX,
+                        Some(class) => class.ordinal() as u8,
+                    };
+                    t.hbm_sides = u64::from(c.traffic.hbm_read > 0) + u64::from(c.traffic.hbm_written > 0);
                 }
                 c.transfer = t.map(Box::new);
                 c.hold = match self.params.back_end {
                     BackEnd::Unit => self.ns(P::UnitCost),
                     BackEnd::Hwm => Span::ZERO,
-                    BackEnd::Doc if dynamic && d.engine == EngineKind::Pool => self.ns(P::DgeSoft),
+                    BackEnd::Doc
+                        if d.engine == EngineKind::Pool
+                            && c.transfer.as_ref().is_some_and(|t| t.dge == Dge::Software) =>
+                    {
+                        self.ns(P::DgeSoft)
+                    }
                     BackEnd::Doc => self.table_cycles(d.engine, P::Plain),
                 };
             }
@@ -271,6 +310,8 @@ impl Model<'_> {
             Rule::Fixed(p) => (self.get(*p), *p),
             Rule::Plain => (self.get(P::Plain), P::Plain),
         };
+        let wide = self.wide(e, d, mem);
+        let (cycles, basis) = if wide > cycles { (wide, P::WideStride) } else { (cycles, basis) };
         let certainty = match (documented(d.opcode), self.params.certainty(basis)) {
             (false, Certainty::Documented) => Certainty::OurChoice,
             (_, c) => c,
@@ -282,6 +323,11 @@ impl Model<'_> {
         };
         if matches!(rule, Rule::Plain | Rule::Fixed(P::ActTable)) {
             return;
+        }
+        if let (Rule::Matmul { .. }, Some(s)) = (rule, d.in_view(1)) {
+            let rows = s.partitions().min(128) as f64 / 128.0;
+            c.load = self.cycles(e, self.get(P::PeLoad) * rows, self.params.certainty(P::PeLoad));
+            c.weights = fingerprint(s);
         }
         c.pipe = match e {
             EngineKind::Pe => self.ns(P::PipePe),
@@ -364,6 +410,21 @@ impl Model<'_> {
             (_, _) => {}
         }
         m
+    }
+
+    /// Cycles that the port of an on-chip operand with a wide innermost stride needs (file 10 §2); 0 without one. The PE array
+    /// has ports of its own.
+    fn wide(&self, e: EngineKind, d: &Decoded, mem: &Memory) -> f64 {
+        if e == EngineKind::Pe {
+            return 0.0;
+        }
+        views(d)
+            .filter(|v| mem.info(v.buf).pitch.is_some())
+            .filter(|v| {
+                v.free_dims().iter().rev().find(|x| x.num > 1).is_some_and(|x| x.stride.unsigned_abs() > WIDE)
+            })
+            .map(|v| v.elems_per_partition() as f64 * self.get(P::WideStride))
+            .fold(0.0, f64::max)
     }
 
     /// Elements per lane and cycle of a copy or tensor-scalar (file 10 §2, generation changes).
@@ -580,6 +641,8 @@ impl Model<'_> {
         let size = (src.elem_size().max(dst.elem_size())) as u64;
         let bytes = elems.saturating_mul(size);
         let mut t = Transfer {
+            dge: Dge::Static,
+            class: u8::MAX,
             pieces: [0; LANES],
             piece: run.saturating_mul(size),
             hbm_sides: 0,
@@ -598,6 +661,28 @@ impl Model<'_> {
             }
         }
         Some(t)
+    }
+
+    /// Who makes the descriptors: as the instruction says. Where it leaves that open (our choice): a hardware generator when
+    /// the generation has one and Activation or SP triggers the transfer (file 10 §1: "via Act or SP"; what has no engine is in
+    /// the queue of SP); otherwise software for
+    /// a run-time address, the compiler for a fixed one.
+    fn dge(&self, inst: &Inst, engine: EngineKind, dynamic: bool) -> Dge {
+        let hardware = self.get(P::DgeHard) > 0.0;
+        match inst.get_enum::<DgeType>(Attr::DgeTypeKey).unwrap_or(DgeType::Unassigned) {
+            DgeType::None => Dge::Static,
+            DgeType::SwDge => Dge::Software,
+            DgeType::HwDge if hardware => Dge::Hardware,
+            DgeType::HwDge => Dge::Software,
+            DgeType::Unassigned
+                if hardware
+                    && matches!(engine, EngineKind::Activation | EngineKind::Sp | EngineKind::Dma) =>
+            {
+                Dge::Hardware
+            }
+            DgeType::Unassigned if dynamic => Dge::Software,
+            DgeType::Unassigned => Dge::Static,
+        }
     }
 
     fn share(&self, inst: &Inst, on_chip: bool) -> f64 {
@@ -654,18 +739,50 @@ fn documented(op: Opcode) -> bool {
     )
 }
 
+/// Tells stationary operands apart; never 0.
+fn fingerprint(v: &View) -> u64 {
+    use std::hash::{Hash as _, Hasher as _};
+    let mut h = rustc_hash::FxHasher::default();
+    (v.buf, v.dtype as u8, v.base).hash(&mut h);
+    for d in &v.dims {
+        (d.stride, d.num).hash(&mut h);
+    }
+    h.finish() | 1
+}
+
+/// 2·K·M·N.
+fn product(d: &Decoded) -> u64 {
+    let (Some(m), Some(s)) = (d.in_view(0), d.in_view(1)) else { return 0 };
+    let packed = if m.dtype.class() == tandem_bir::dtype::NumericClass::PackedFloat { 4 } else { 1 };
+    (m.num_elems() as u64).saturating_mul(s.elems_per_partition() as u64).saturating_mul(2 * packed)
+}
+
+/// Bytes that the operands name, by memory and direction.
+fn traffic(d: &Decoded, mem: &Memory) -> Traffic {
+    let mut t = Traffic::default();
+    let mut add = |v: &View, out: bool| {
+        let info = mem.info(v.buf);
+        let n = match (info.pitch, info.psum, out) {
+            (None, _, false) => &mut t.hbm_read,
+            (None, _, true) => &mut t.hbm_written,
+            (Some(_), false, false) => &mut t.sbuf_read,
+            (Some(_), false, true) => &mut t.sbuf_written,
+            (Some(_), true, false) => &mut t.psum_read,
+            (Some(_), true, true) => &mut t.psum_written,
+        };
+        *n = n.saturating_add(v.num_bytes() as u64);
+    };
+    d.ins.iter().filter_map(view).for_each(|v| add(v, false));
+    d.outs.iter().filter_map(view).for_each(|v| add(v, true));
+    t
+}
+
 /// Arithmetic of an instruction: 2·K·M·N for products, elements times operators otherwise, nothing for movers.
 fn flops(inst: &Inst, d: &Decoded) -> u64 {
-    use tandem_bir::inst::table::Family;
     let elems = |v: Option<&View>| v.map_or(0, |v| v.num_elems() as u64);
     let op = |a: Attr| u64::from(inst.get_enum::<AluOp>(a).is_some_and(|o| o != AluOp::Bypass));
     match inst.spec().family {
-        Family::Matmul if inst.get_bool(Attr::IsTranspose) => 0,
-        Family::Matmul => {
-            let (Some(m), Some(s)) = (d.in_view(0), d.in_view(1)) else { return 0 };
-            let packed = if m.dtype.class() == tandem_bir::dtype::NumericClass::PackedFloat { 4 } else { 1 };
-            (m.num_elems() as u64).saturating_mul(s.elems_per_partition() as u64).saturating_mul(2 * packed)
-        }
+        Family::Matmul => product(d),
         Family::TensorScalar => elems(d.out_view(0)).saturating_mul(op(Attr::Op0) + op(Attr::Op1)),
         Family::Elementwise | Family::Activation => elems(d.out_view(0)),
         Family::Reduce | Family::BatchNorm | Family::Pool => elems(d.in_view(0)),

@@ -6,6 +6,8 @@
 //! * [`params`]: every number, with source and certainty; calibration files.
 //! * `cost`: formulas per instruction type.
 //! * [`report`]: what comes out.
+//! * [`trace`]: the events of a run, as a stream.
+//! * [`alone`](fn@alone): swaps and transfers on an idle machine, without a run.
 //!
 //! # Guarantees
 //!
@@ -15,19 +17,25 @@
 //! # Not modelled
 //!
 //! Levels other than `lowered`. Program-order estimation (the reference's per-block figure): the `hwm` back end has its published
-//! formulas on our scheduler. Instruction fetch and queue depth (infinite), loading of stationary data when the previous
-//! product does not hide it, parallel PE tiles, halved ports of wide strides, DMA priority classes, HBM refresh and bank
-//! conflicts, implicit loads of activation tables (only LoadActFuncSet costs). A control step waits for all engines and
-//! transfers of its core, as in the functional machine.
+//! formulas on our scheduler. Instruction fetch and queue depth (infinite), parallel PE tiles and background transposes (an
+//! engine does one thing at a time here), HBM refresh and bank conflicts, implicit loads of activation tables (only
+//! LoadActFuncSet costs). A control step waits for all engines and transfers of its core, as in the functional machine.
 
+mod alone;
 mod clock;
 mod cost;
+mod emit;
 pub mod params;
 mod record;
 pub mod report;
+pub mod trace;
 
-pub(crate) use clock::Clock;
+pub(crate) use clock::{Clock, Stage};
+pub(crate) use emit::emit;
 pub(crate) use record::{MeetKind, Recorder};
+pub(crate) use report::Builder;
 
-pub use params::{BackEnd, Certainty, Generation, Param, Params};
-pub use report::{CoreReport, EngineReport, PathStep, Slice, SyncRow, TimingReport};
+pub use alone::{Alone, alone, barrier, swap_curve};
+pub use params::{BackEnd, Certainty, Generation, Param, Params, Span};
+pub use report::{BarrierRow, CoreReport, EngineReport, PathStep, SyncRow, TimingReport, Traffic};
+pub use trace::TraceSink;

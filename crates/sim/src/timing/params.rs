@@ -133,12 +133,14 @@ params! {
     MinInterval "min_interval" [64.0, 64.0, 64.0] "cycles" Documented "file 10 §2: smallest initiation interval";
     PoolStart "pool_start" [150.0, 150.0, 150.0] "cycles" Documented "file 10 §2: start-up of a GpSimd instruction";
     DynamicCopy "dynamic_copy_min" [600.0, 600.0, 600.0] "cycles" Documented "file 10 §2: copy with a run-time offset";
+    WideStride "wide_stride" [2.0, 2.0, 2.0] "cycles" Inferred "file 10 §2: an innermost stride above 16 bytes halves a tensor port: cycles per element and lane; documented for trn1";
     AccRead "accumulator_read" [64.0, 64.0, 64.0] "cycles" Documented "file 10 §2: accumulator read";
     PipeAct16 "pipe_act_16bit" [200.0, 222.0, 222.0] "cycles" Inferred "file 10 §7.1: 264 measured less 64 (trn1), reference init (trn3), analogy (trn2)";
     PipeAct32 "pipe_act_32bit" [200.0, 172.0, 172.0] "cycles" Inferred "file 10 §7.1";
     PipeDve "pipe_dve" [112.0, 112.0, 112.0] "cycles" Inferred "file 10 §7.1: ~100 cycles documented, 112 by the Mamba fit";
     PipePool "pipe_pool" [150.0, 150.0, 150.0] "cycles" Inferred "file 10 §7.1: equal to the start-up";
     PipePe "pipe_pe" [143.0, 167.0, 167.0] "ns" Inferred "file 10 §4: 200-cycle term of the matmul estimator";
+    PeLoad "pe_load" [32.0, 32.0, 32.0] "cycles" Documented "file 10 §2: loading 128 rows of stationary data with fast load, 128/4; hidden behind the previous product";
     PeRamp "pe_ramp" [0.0, 3000.0, 3000.0] "ns" Inferred "file 10 §2: PE limited to about half speed until 3 us of activity; the shape is not published; 0 switches it off";
     PeRampIdle "pe_ramp_idle" [1500.0, 1500.0, 1500.0] "ns" OurChoice "idle time after which the PE limit is armed again: half of the 3 us window";
     SemLocal "sem_local" [60.0, 60.0, 60.0] "ns" OurChoice "file 10 §7.1: semaphore update to waiter on one core, unvalidated";
@@ -149,6 +151,7 @@ params! {
     DmaInterval "dma_interval" [850.0, 850.0, 850.0] "ns" Inferred "file 10 §3.2: constant interval of small transfers of one queue";
     DmaTail "dma_tail" [50.0, 50.0, 50.0] "ns" Inferred "file 10 §7.1: per transfer, curve above 4 KiB";
     DmaPacket "dma_packet" [4096.0, 4096.0, 4096.0] "B" Documented "file 10 §3.1: default packet";
+    DmaClasses "dma_priority_classes" [0.0, 0.0, 1.0] "flag" Documented "file 10 §3.1: round robin over queues (0) or priority classes (1); weights are not published, P0 goes first by our choice";
     DmaBw "dma_engine_bandwidth" [17.0, 23.0, 33.0] "B/ns" Documented "file 10 §1: achievable per DMA engine";
     HbmLone "hbm_bandwidth_one_core" [410.0, 358.0, 589.0] "B/ns" Inferred "file 10 §1: public driver figures, read as per LNC";
     HbmPair "hbm_bandwidth_two_cores" [820.0, 716.0, 1178.0] "B/ns" Inferred "file 10 §1: public driver figures, read as per LNC";
@@ -193,6 +196,18 @@ impl Default for Params {
 }
 
 impl Params {
+    /// The preset of file 10 §7.1 whose transfers start later, so that start and semaphore make up the documented 1,300 ns
+    /// between a semaphore and a transfer's start.
+    pub fn conservative(&mut self) {
+        let row = &mut self.table[P::DmaStart as usize];
+        row.values = [1000.0; 3];
+        row.certainty = Certainty::Documented;
+        row.source = "file 10 §3.1: ~1300 ns from semaphore to start, less sem_dma (preset conservative)";
+    }
+    /// Switches off the PE array's current limit.
+    pub fn without_pe_ramp(&mut self) {
+        self.table[P::PeRamp as usize].values = [0.0; 3];
+    }
     /// The default numbers for a back end.
     pub fn new(back_end: BackEnd) -> Params {
         Params { back_end, ..Params::default() }

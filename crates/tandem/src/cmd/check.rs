@@ -8,8 +8,9 @@ use crate::{sarif, verdict};
 use serde_json::json;
 use tandem_bir::diag::{Severity, exit_code, render};
 
-pub(super) fn run(a: &CheckArgs, console: Console) -> u8 {
+pub(super) fn run(a: &CheckArgs, console: &Console) -> u8 {
     // Reads, lowers, verifies at every level, and runs the static checks at every level that was reached.
+    console.stage("checking");
     let staged = match load(&a.file) {
         Err(diags) => Staged { diags, ..Staged::default() },
         Ok(input) => driver::check(input, &a.compile),
@@ -29,13 +30,13 @@ pub(super) fn run(a: &CheckArgs, console: Console) -> u8 {
             });
             console.line(&verdict.line());
         }
-        ReportFormat::Json => super::print_json(&json!({
+        ReportFormat::Json => console.json(&json!({
             "file": file,
             "verdict": verdict.to_json(),
             "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
         })),
         ReportFormat::Sarif => {
-            super::print_json(&sarif::document(diags, &file, code, json!({"verdict": verdict.to_json()})));
+            console.json(&sarif::document(diags, &file, code, json!({"verdict": verdict.to_json()})));
         }
     }
     code

@@ -1,18 +1,19 @@
 //! `tandem disasm`: every bundle of a container explained.
 
-use crate::cli::DisasmArgs;
+use crate::cli::{DisasmArgs, Format};
 use crate::driver;
 use crate::load::{Input, load};
-use crate::out::{self, Console};
+use crate::out::Console;
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::decode::disasm;
-use tandem_bir::diag::exit_code;
+use tandem_bir::diag::{exit_code, render};
 
-pub(super) fn run(a: &DisasmArgs, console: Console) -> u8 {
+pub(super) fn run(a: &DisasmArgs, console: &Console) -> u8 {
     let mut diags = Vec::new();
+    console.stage("encoding");
     let bytes = match load(&a.file) {
         Err(d) => {
-            console.diagnostics(&d);
+            console.findings(&d, a.format);
             return exit_code(&d);
         }
         Ok(Input::Container(bytes, _)) => Some(bytes),
@@ -25,10 +26,18 @@ pub(super) fn run(a: &DisasmArgs, console: Console) -> u8 {
     };
     if let Some(bytes) = bytes {
         match container::read_sections(&bytes) {
-            Ok(c) => out::print(&disasm::disasm(&c)),
+            Ok(c) if a.format == Format::Json => {
+                let mut v = disasm::to_json(&c);
+                if let Some(m) = v.as_object_mut() {
+                    m.insert("diagnostics".into(), diags.iter().map(render::to_json).collect());
+                }
+                console.json(&v);
+                return exit_code(&diags);
+            }
+            Ok(c) => console.print(&disasm::disasm(&c)),
             Err(d) => diags.push(d),
         }
     }
-    console.diagnostics(&diags);
+    console.findings(&diags, a.format);
     exit_code(&diags)
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::{Format, InfoArgs};
 use crate::load::{BirForm, Input, load};
-use crate::out::{self, Console};
+use crate::out::Console;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use tandem_backend::container;
 use tandem_bir::diag::{Diagnostic, exit_code};
 use tandem_bir::{Port, Program};
 
-pub(super) fn run(a: &InfoArgs, console: Console) -> u8 {
+pub(super) fn run(a: &InfoArgs, console: &Console) -> u8 {
     let input = match load(&a.file) {
         Ok(i) => i,
         Err(d) => {
-            console.diagnostics(&d);
+            console.findings(&d, a.format);
             return exit_code(&d);
         }
     };
@@ -22,22 +22,25 @@ pub(super) fn run(a: &InfoArgs, console: Console) -> u8 {
         Input::Klr(outcome, _) => {
             let info = tandem_klr::info::Info::of(outcome);
             match a.format {
-                Format::Text => out::print(&info.to_text()),
-                Format::Json => super::print_json(&info.to_json()),
+                Format::Text => console.print(&info.to_text()),
+                Format::Json => console.json(&info.to_json()),
             }
             let notes: Vec<Diagnostic> = outcome.notes.iter().cloned().map(Diagnostic::from).collect();
             console.diagnostics(&notes);
         }
         Input::Container(bytes, _) => match container::read_sections(bytes) {
-            Ok(c) => super::print_json(&container::info(&c)),
+            Ok(c) => match a.format {
+                Format::Text => console.print(&container_text(&container::info(&c))),
+                Format::Json => console.json(&container::info(&c)),
+            },
             Err(d) => {
-                console.diagnostics(std::slice::from_ref(&d));
+                console.findings(std::slice::from_ref(&d), a.format);
                 return exit_code(&[d]);
             }
         },
         Input::Bir(p, form) => match a.format {
-            Format::Text => out::print(&bir_text(p, *form)),
-            Format::Json => super::print_json(&bir_json(p, *form)),
+            Format::Text => console.print(&bir_text(p, *form)),
+            Format::Json => console.json(&bir_json(p, *form)),
         },
     }
     0
@@ -58,6 +61,32 @@ fn counts(p: &Program) -> Vec<(String, IndexMap<String, u64>)> {
             (format!("{}/sg{:02}", m.name, m.subgraph), c.into_iter().collect())
         })
         .collect()
+}
+
+/// What a container holds, for people.
+fn container_text(v: &Value) -> String {
+    let text = |k: &str| match &v[k] {
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
+    };
+    let mut s = String::new();
+    for (title, key) in [
+        ("kind", "kind"),
+        ("version", "version"),
+        ("arch", "arch"),
+        ("cores", "cores"),
+        ("bundles", "bundles"),
+    ] {
+        let _ = writeln!(s, "{title:<9} {}", text(key));
+    }
+    for x in v["streams"].as_array().into_iter().flatten() {
+        let engine = x["engine"].as_str().unwrap_or("?");
+        let _ = writeln!(s, "bundles of core {} {engine}", x["core"]);
+        for (name, n) in x["opcodes"].as_object().into_iter().flatten() {
+            let _ = writeln!(s, "  {:>8} {name}", n.to_string());
+        }
+    }
+    s
 }
 
 fn port_json(p: &Port) -> Value {

@@ -4,6 +4,7 @@ use crate::cli::{Emit, Format, LowerArgs};
 use crate::driver;
 use crate::load::{Input, load};
 use crate::out::{self, Console};
+use crate::progress::Passes;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
@@ -12,11 +13,12 @@ use tandem_backend::pipeline;
 use tandem_bir::diag::{Diagnostic, codes, exit_code};
 use tandem_bir::{Program, fs, json, text, verify};
 
-pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
+pub(super) fn run(a: &LowerArgs, console: &Console) -> u8 {
+    console.stage("reading");
     let input = match load(&a.file) {
         Ok(i) => i,
         Err(d) => {
-            console.diagnostics(&d);
+            console.findings(&d, a.format);
             return exit_code(&d);
         }
     };
@@ -24,17 +26,19 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
         return emit_klr(&input, a, console);
     }
     if let Some(d) = unknown_pass(a) {
-        console.diagnostics(std::slice::from_ref(&d));
+        console.findings(std::slice::from_ref(&d), a.format);
         return exit_code(&[d]);
     }
-    let mut hooks = LowerHooks { args: a, times: Vec::new() };
-    let mut staged = driver::to_bir_from(input, &a.compile, &mut hooks);
+    let mut hooks = LowerHooks { args: a, times: Vec::new(), console };
+    let mut passes = Passes::new(&console.progress, &mut hooks);
+    let mut staged = driver::to_bir_from(input, &a.compile, &mut passes);
     if a.emit != Emit::Bir {
-        staged = driver::to_lowered_with(staged, &a.compile, &mut hooks);
+        staged = driver::to_lowered_with(staged, &a.compile, &mut passes);
     }
     if a.emit == Emit::Linked {
         staged.program = driver::link(&mut staged, &a.compile).map(|l| l.program);
     }
+    console.progress.finish();
     if a.time_passes {
         for (name, t) in &hooks.times {
             out::eprint(&format!("{:>12.6} s  {name}\n", t.as_secs_f64()));
@@ -45,10 +49,14 @@ pub(super) fn run(a: &LowerArgs, console: Console) -> u8 {
             out::eprint(&format!("{n:>10}  {pass}: {stat}\n"));
         }
     }
+    let Some(p) = &staged.program else {
+        console.findings(&staged.diags, a.format);
+        return exit_code(&staged.diags).max(1);
+    };
+    // The program is on standard output: what was found goes beside it.
     console.diagnostics(&staged.diags);
-    let Some(p) = &staged.program else { return exit_code(&staged.diags).max(1) };
     if let Err(d) = emit(p, a) {
-        console.diagnostics(&d);
+        console.findings(&d, a.format);
         return exit_code(&d);
     }
     exit_code(&staged.diags)
@@ -67,13 +75,13 @@ fn unknown_pass(a: &LowerArgs) -> Option<Diagnostic> {
     Some(Diagnostic::new(codes::U0001, text).note(format!("the passes are: all, {}", known.join(", "))))
 }
 
-fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {
+fn emit_klr(input: &Input, a: &LowerArgs, console: &Console) -> u8 {
     let d = match (input, a.format) {
         (Input::Klr(outcome, _), Format::Text) => {
             let s = tandem_klr::print::print_file(&outcome.file);
             match &a.output {
                 None => {
-                    out::print(&s);
+                    console.print(&s);
                     return 0;
                 }
                 Some(path) => match out::write_file(path, s.as_bytes()) {
@@ -89,7 +97,7 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: Console) -> u8 {
             Diagnostic::new(codes::U0001, "only a traced kernel has level klr")
         }
     };
-    console.diagnostics(std::slice::from_ref(&d));
+    console.findings(std::slice::from_ref(&d), a.format);
     exit_code(&[d])
 }
 
@@ -113,6 +121,7 @@ fn emit(p: &Program, a: &LowerArgs) -> Result<(), Vec<Diagnostic>> {
 }
 
 struct LowerHooks<'a> {
+    console: &'a Console,
     args: &'a LowerArgs,
     times: Vec<(&'static str, Duration)>,
 }
@@ -120,6 +129,7 @@ struct LowerHooks<'a> {
 impl Hooks for LowerHooks<'_> {
     fn after_pass(&mut self, info: &'static PassInfo, p: &Program) {
         if self.args.print_after.iter().any(|n| n == "all" || n == info.name) {
+            self.console.progress.finish();
             let mut s = String::new();
             let _ = writeln!(s, "; after {}", info.name);
             s.push_str(&text::print(p));

@@ -7,17 +7,19 @@ mod explain;
 mod info;
 mod lower;
 mod run;
+mod sweep;
 mod time;
 
 use crate::cli::{Cli, FailOn, Verb};
 use crate::out::{self, Console};
+use crate::progress::Progress;
 use clap::CommandFactory as _;
 use tandem_bir::diag::{Diagnostic, Severity};
 
 /// Runs the verb of a command line; the exit code.
 pub fn dispatch(cli: &Cli) -> u8 {
-    let console = Console { quiet: cli.quiet, verbose: cli.verbose };
-    match &cli.verb {
+    let console = &Console { quiet: cli.quiet, verbose: cli.verbose, progress: Progress::stderr() };
+    let code = match &cli.verb {
         Verb::Info(a) => info::run(a, console),
         Verb::Lower(a) => lower::run(a, console),
         Verb::Check(a) => check::run(a, console),
@@ -32,7 +34,9 @@ pub fn dispatch(cli: &Cli) -> u8 {
             out::print(&String::from_utf8_lossy(&buf));
             0
         }
-    }
+    };
+    console.progress.finish();
+    code
 }
 
 /// The exit code under `--fail-on`.
@@ -44,11 +48,4 @@ fn fail_on(code: u8, diags: &[Diagnostic], on: FailOn) -> u8 {
         FailOn::Never if code == 1 => 0,
         FailOn::Never => code,
     }
-}
-
-/// `println!` of a JSON value, indented.
-fn print_json(v: &serde_json::Value) {
-    let mut s = serde_json::to_string_pretty(v).unwrap_or_default();
-    s.push('\n');
-    out::print(&s);
 }

@@ -4,6 +4,7 @@ use crate::cli::{FailOn, Format, Profile, ReportFormat, RunArgs, RunLevel, Unini
 use crate::driver::{self, Staged};
 use crate::load::{Input, load};
 use crate::out::{self, Console};
+use crate::progress::Passes;
 use crate::verdict::{self, Verdict};
 use crate::{replay, sarif};
 use serde_json::json;
@@ -24,7 +25,7 @@ use tandem_sim::{
     Fill, Outcome, Ranks, Ready, RunOptions, Schedule, Simulator, StopReason, Tensor, npy, random,
 };
 
-pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
+pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
     let mut report = Report { file: String::new(), console, format: asked.format, fail_on: asked.fail_on };
     let Some(file) = asked.files.first() else {
         return report.refused(&[Diagnostic::new(codes::U0001, "no file given")]);
@@ -41,7 +42,7 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
         Err(d) => return report.refused(&d),
     };
     let opts = match options(a) {
-        Ok(o) => o,
+        Ok(o) => RunOptions { progress: console.progress.counter(), ..o },
         Err(d) => return report.refused(&[d]),
     };
     let mut looked = verdict::Looked {
@@ -50,10 +51,11 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
         undefined: opts.undefined_check && opts.profile.uninit == Uninits::InitBits,
     };
     let level = if matches!(input, Input::Container(..)) { RunLevel::Bundles } else { a.level };
-    let (staged, linked) = stage(a, input);
+    let (staged, linked) = stage(a, input, console);
     if let (RunLevel::Bundles, Some(l)) = (level, &linked) {
         looked.tensors = l.cores.iter().any(|c| !c.debug.insts.is_empty());
     }
+    console.stage("simulating");
     let Some(program) = linked.as_ref().map(|l| &l.program).or(staged.program.as_ref()) else {
         return report.refused(&staged.diags);
     };
@@ -74,7 +76,7 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
     diags.extend(outcome.diagnostics.iter().cloned());
     let verdict = verdict::of_run(program, &diags, &outcome, looked);
     for p in &outcome.prints {
-        out::print(&print_text(p));
+        console.print(&print_text(p));
     }
     let mut written = Vec::new();
     if outcome.stop == StopReason::Finished
@@ -120,8 +122,8 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
         lines.iter().for_each(|l| console.line(l));
     }
     match a.stats {
-        Some(Format::Json) => super::print_json(&outcome.stats.to_json()),
-        Some(Format::Text) => out::print(&stats_text(&outcome)),
+        Some(Format::Json) => console.json(&outcome.stats.to_json()),
+        Some(Format::Text) => console.print(&stats_text(&outcome)),
         None => {}
     }
     report.finish(
@@ -138,14 +140,14 @@ pub(super) fn run(asked: &RunArgs, console: Console) -> u8 {
 }
 
 /// Where findings go.
-struct Report {
+struct Report<'a> {
     file: String,
-    console: Console,
+    console: &'a Console,
     format: ReportFormat,
     fail_on: FailOn,
 }
 
-impl Report {
+impl Report<'_> {
     /// Reports that nothing was run.
     fn refused(&self, diags: &[Diagnostic]) -> u8 {
         let verdict = verdict::of_refused(diags);
@@ -169,11 +171,11 @@ impl Report {
                 if let (Some(v), serde_json::Value::Object(e)) = (v.as_object_mut(), extra) {
                     v.extend(e);
                 }
-                super::print_json(&v);
+                self.console.json(&v);
             }
             ReportFormat::Sarif => {
                 let properties = json!({"verdict": verdict.to_json(), "run": extra});
-                super::print_json(&sarif::document(diags, &self.file, code, properties));
+                self.console.json(&sarif::document(diags, &self.file, code, properties));
             }
         }
         code
@@ -191,13 +193,15 @@ pub(super) struct Gathered {
 }
 
 /// Brings the input to the level that is to run. The second part is there for levels `linked` and `bundles`.
-fn stage(a: &RunArgs, input: Input) -> (Staged, Option<LinkedProgram>) {
+fn stage(a: &RunArgs, input: Input, console: &Console) -> (Staged, Option<LinkedProgram>) {
     if let Input::Container(_, linked) = input {
         return (Staged::default(), Some(*linked));
     }
-    let mut staged = driver::to_bir_from(input, &a.compile, &mut NoHooks);
+    let mut none = NoHooks;
+    let mut hooks = Passes::new(&console.progress, &mut none);
+    let mut staged = driver::to_bir_from(input, &a.compile, &mut hooks);
     if a.level != RunLevel::Bir {
-        staged = driver::to_lowered(staged, &a.compile);
+        staged = driver::to_lowered_with(staged, &a.compile, &mut hooks);
     }
     let linked = match a.level {
         RunLevel::Bir | RunLevel::Lowered => return (staged, None),

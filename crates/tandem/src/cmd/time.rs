@@ -1,21 +1,24 @@
 //! `tandem time`: a simulation with costs attached; the predicted time and where it goes.
 
 use super::run::{gather, options};
-use crate::cli::{Format, RunArgs, TimeArgs};
+use crate::cli::{Format, OnOff, Preset, RunArgs, TimeArgs};
 use crate::driver;
 use crate::load::{Input, load};
-use crate::out::{self, Console};
+use crate::out::Console;
+use crate::progress::Passes;
 use serde_json::json;
+use std::path::Path;
+use tandem_backend::pass::NoHooks;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
 use tandem_bir::{Level, Port, Program};
 use tandem_sim::timing::{BackEnd, Params, TimingReport};
-use tandem_sim::{Outcome, Simulator, StopReason};
+use tandem_sim::{Outcome, RunOptions, Simulator, StopReason};
 
-pub(super) fn run(a: &TimeArgs, console: Console) -> u8 {
+pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
     let finish = |diags: &[Diagnostic], report: Option<&TimingReport>| {
         match a.format {
             Format::Text => console.diagnostics(diags),
-            Format::Json => super::print_json(&json!({
+            Format::Json => console.json(&json!({
                 "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
                 "timing": report.map(TimingReport::to_json),
             })),
@@ -28,10 +31,13 @@ pub(super) fn run(a: &TimeArgs, console: Console) -> u8 {
     };
     if a.list_params {
         match a.format {
-            Format::Text => out::print(&params.to_text()),
-            Format::Json => super::print_json(&params.to_json()),
+            Format::Text => console.print(&params.to_text()),
+            Format::Json => console.json(&params.to_json()),
         }
         return 0;
+    }
+    if let Some(what) = &a.sweep {
+        return super::sweep::run(a, what, &params, console);
     }
     let Some((file, positional)) = a.files.split_first() else {
         return finish(&[Diagnostic::new(codes::U0001, "no file given")], None);
@@ -48,10 +54,14 @@ pub(super) fn run(a: &TimeArgs, console: Console) -> u8 {
         .help("give the kernel or the BIR it was made from");
         return finish(&[d], None);
     }
-    let staged = driver::to_lowered(driver::to_bir(&input, &a.compile), &a.compile);
+    let mut none = NoHooks;
+    let mut hooks = Passes::new(&console.progress, &mut none);
+    let staged = driver::to_bir_from(input, &a.compile, &mut hooks);
+    let staged = driver::to_lowered_with(staged, &a.compile, &mut hooks);
     let mut diags = staged.diags;
     let Some(program) = staged.program else { return finish(&diags, None) };
-    match simulate(&a.run_args(), &program, positional, &params) {
+    console.stage("simulating");
+    match simulate(&a.run_args(), &program, positional, &params, console) {
         Err(d) => {
             diags.extend(d);
             finish(&diags, None)
@@ -62,7 +72,7 @@ pub(super) fn run(a: &TimeArgs, console: Console) -> u8 {
                 diags.push(Diagnostic::new(codes::S0015, "the run did not finish; there is no time to give"));
             }
             if let (Format::Text, Some(r)) = (a.format, &report) {
-                out::print(&format!("{}\n{}", program.name, r.to_text()));
+                console.print(&format!("{}\n{}", program.name, r.to_text()));
             }
             finish(&diags, report.as_ref())
         }
@@ -74,24 +84,38 @@ fn params(a: &TimeArgs) -> Result<Params, Diagnostic> {
         Diagnostic::new(codes::U0001, format!("unknown back end `{}`; known: doc, hwm, unit", a.back_end))
     })?;
     let mut p = Params::new(back_end);
+    if a.preset == Preset::Conservative {
+        p.conservative();
+    }
     if let Some(f) = &a.calibration {
-        let text = std::fs::read_to_string(f)
-            .map_err(|e| Diagnostic::new(codes::U0002, format!("cannot read {}: {e}", f.display())))?;
-        p.calibrate(&text)?;
+        calibrate(&mut p, f)?;
+    }
+    if a.pe_ramp == Some(OnOff::Off) {
+        p.without_pe_ramp();
     }
     Ok(p)
 }
 
-fn simulate(
+/// Takes numbers from a calibration file.
+pub(super) fn calibrate(p: &mut Params, file: &Path) -> Result<(), Diagnostic> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| Diagnostic::new(codes::U0002, format!("cannot read {}: {e}", file.display())))?;
+    p.calibrate(&text)
+}
+
+/// Runs a lowered program with costs attached.
+pub(super) fn simulate(
     a: &RunArgs,
     program: &Program,
     positional: &[std::path::PathBuf],
     params: &Params,
+    console: &Console,
 ) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
     if program.level != Level::Lowered {
         return Err(vec![Diagnostic::new(codes::S0002, "time is predicted at level lowered only")]);
     }
-    let mut ready = Simulator::new(program, options(a).map_err(|d| vec![d])?)?;
+    let opts = RunOptions { progress: console.progress.counter(), ..options(a).map_err(|d| vec![d])? };
+    let mut ready = Simulator::new(program, opts)?;
     let wanted: Vec<Port> = ready.wanted().to_vec();
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
     let g = gather(a, positional, &wanted, lncs)?;
