@@ -467,7 +467,7 @@ pub struct DisasmArgs {
 /// `tandem explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A file, or a diagnostic code such as K0101.
+    /// A file, or a diagnostic code such as S0020.
     pub what: String,
     /// JSON file whose numbers replace those of the timing model.
     #[arg(long, value_name = "FILE")]

@@ -237,7 +237,7 @@ fn every_verb_that_prints_has_a_json_form() {
         &["disasm", SWAP],
         &["disasm", bundles],
         &["explain", SWAP],
-        &["explain", "K0101"],
+        &["explain", "S0020"],
     ];
     for args in good {
         let args: Vec<&str> = args.iter().copied().chain(["--format", "json"]).collect();
@@ -245,6 +245,8 @@ fn every_verb_that_prints_has_a_json_form() {
         assert_eq!(code, 0, "{args:?} {err}");
         assert!(serde_json::from_str::<Value>(&out).is_ok(), "{args:?}\n{out}");
     }
+    let (code, out, _) = tandem(&["explain", "K9999", "--format", "json"]);
+    assert!(code == 2 && serde_json::from_str::<Value>(&out).is_ok(), "{out}");
     // Refusals, too: what is wrong stands in the JSON.
     for verb in ["info", "lower", "check", "run", "time", "encode", "disasm", "explain"] {
         let (code, out, _) = tandem(&[verb, "no_such_file", "--format", "json"]);
