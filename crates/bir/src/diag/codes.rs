@@ -291,7 +291,7 @@ codes! {
     L0043 Finding Warning "no place for a completion token" "The writes of a tensor converge nowhere before the end of the program, so it gets no completion token. Nothing waits for its completion.";
 
     // ---- N: link ----
-    N0001 Input Error "wrong set of modules" "A linked program has exactly one module per core of the LNC, with core ids 0 to N-1, one architecture and one subgraph. The vendor's linker asserts 1509 or 1513 here.";
+    N0001 Input Error "wrong set of modules" "A linked program has exactly one module per core of the LNC, with core ids 0 to N-1, one architecture; subgraphs are joined before. The vendor's linker asserts 1509 or 1513 here.";
     N0002 Finding Error "two locations of one name" "Names of locations are unique inside a core: remote aliases and variables are found by name.";
     N0003 Finding Error "remote target not found" "A location is an alias of another core's location, and that core has no location of that name. The vendor's linker asserts 1514 (remote_mloc != nullptr).";
     N0004 Finding Error "remote target is itself remote" "An alias must name the owner of the bytes, not another alias. One step is all the linker takes.";
@@ -310,7 +310,7 @@ codes! {
     N0017 Unsupported Error "branch too far" "The distance between a branch and its target does not fit.";
     N0018 Unsupported Error "too many variables" "Variables are numbered with 24 bits.";
     N0019 Finding Warning "shared location resolved late" "An alias of a shared DRAM location did not carry the owner's address yet; the linker copied it. The pass that synchronises shared allocations should have run before.";
-    N0020 Unsupported Error "not linkable" "The program contains something linking does not handle: a structured loop, a call, several functions, or an instruction of an abstract kind. Lower it first.";
+    N0020 Unsupported Error "not linkable" "The program contains something linking does not handle: a function that calls itself, a branch into another region, a loop that divides its axis by no power of two under bounds known only at run time, or an instruction of an abstract kind.";
     N0021 Finding Error "shared location at different addresses" "A shared DRAM location has one copy, so its address must be equal on all cores. The vendor's verifier has the family 1195 to 1197.";
     N0022 Unsupported Error "out of registers" "An engine has 62 registers for programs; this one needs more at once.";
     N0023 Finding Error "alias used by a compute engine" "Only transfers can reach the memory of another core. The operand must be moved first.";
