@@ -125,7 +125,7 @@ fn physical(
             Ok(Encoded { records, patch: checked(patch)?, authentic })
         }
         Plan::Dma => {
-            let dma = DmaCtx { geo: geo, places: around.places };
+            let dma = DmaCtx { geo, places: around.places };
             let records = dma::encode(&p, qos, &dma)?;
             for b in &records {
                 validate::validate_common(b, geo.spec)?;
@@ -145,7 +145,7 @@ fn physical(
             Ok(Encoded { records, patch: checked(patch)?, authentic })
         }
         Plan::Collective => {
-            let dma = DmaCtx { geo: geo, places: around.places };
+            let dma = DmaCtx { geo, places: around.places };
             for o in p.ins.iter_mut().chain(&mut p.outs) {
                 if let tandem_bir::Operand::Ap(a) = o {
                     *a = collective::canonical(a)?;

@@ -448,7 +448,7 @@ pub(crate) fn get(b: &Bundle, f: &Field, s: Special, d: &mut Draft, ctx: &Decode
         | Special::MxGroups => {}
         Special::MxPattern(data, scale) => {
             let n = b.get(f.off + 8, 2);
-            if n == 0 || n % 4 != 0 || b.get(f.off + 12, 4) != 0 {
+            if n == 0 || !n.is_multiple_of(4) || b.get(f.off + 12, 4) != 0 {
                 return Err(refuse("the extent of block-scaled data is no positive multiple of 4"));
             }
             let step = match b.byte(f.off + 10) {

@@ -243,11 +243,7 @@ fn decide(m: &Module, func: FuncId) -> (FxHashMap<InstId, i64>, Vec<Refused>) {
         }
         ends.extend(more);
     }
-    for (i, f) in &mut flags {
-        if ends.contains(&open(*i)) {
-            *f |= 2;
-        }
-    }
+    flags.iter_mut().filter(|(i, _)| ends.contains(&open(**i))).for_each(|(_, f)| *f |= 2);
     (flags, refused)
 }
 

@@ -1,9 +1,9 @@
 //! The subgraphs of one core to one module.
 //!
-//! Source: the specification, file 08 §7.2 and §7.3. Subgraphs run one after the other on all cores: the blocks of subgraph m
-//! + 1 follow those of subgraph m, behind a core barrier of all cores. Names of subgraph 1 and later get the prefix `sgNN.`,
-//! so that a location, function or block of one subgraph is never taken for another's; ports follow their location. Memory at
-//! an address is shared, as it is at the upper levels.
+//! Source: the specification, file 08 §7.2 and §7.3. Subgraphs run one after the other on all cores: the blocks of a subgraph
+//! follow those of the one before, behind a core barrier of all cores. Names of subgraph 1 and later get the prefix
+//! `sgNN.`, so that a location, function or block of one subgraph is never taken for another's; ports follow their
+//! location. Memory at an address is shared, as it is at the upper levels.
 //!
 //! Not modelled: random state across subgraphs (it starts anew in each at the upper levels, so a later subgraph that draws
 //! from it is refused).

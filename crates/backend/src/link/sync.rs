@@ -271,7 +271,7 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         posts[*s].push(*p);
     }
     // a transfer that notifies completes for its own core too: the peer takes the number of that semaphore
-    for id in notices.keys() {
+    for id in list.iter().filter(|id| notices.contains_key(*id)) {
         if let Some(&(s, p)) = place.get(id) {
             posts[s].push(p);
         }
