@@ -30,6 +30,22 @@ for extra in "" "--level bir" "--level lowered"; do
   $py tools/corpus.py --tandem "$bin" --extra "$extra"
 done
 
+step "traces and reports"
+# Perfetto's message classes decode the traces; Chromium shows the pages. Both are installed when missing.
+if ! $py -c 'import perfetto.protos.perfetto.trace.perfetto_trace_pb2, selenium' 2>/dev/null; then
+  python3 -m pip install -q --disable-pip-version-check --target target/python-report perfetto selenium
+  export PYTHONPATH="$PWD/target/python-report${PYTHONPATH:+:$PYTHONPATH}"
+fi
+if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends chromium chromium-driver fonts-dejavu-core; } >target/chromium.log 2>&1 || {
+    tail -5 target/chromium.log
+    echo "the pages of tandem report cannot be tested: Debian's packages chromium and chromium-driver are missing and could not be installed" >&2
+    exit 1
+  }
+fi
+$py tools/check_trace.py --tandem "$bin"
+$py tools/check_report.py --tandem "$bin"
+
 step "README example"
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

@@ -17,7 +17,7 @@
 pub mod analysis;
 pub mod ap;
 pub mod arch;
-mod base64;
+pub mod base64;
 pub mod canon;
 #[cfg(feature = "testing")]
 pub mod damage;

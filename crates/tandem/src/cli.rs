@@ -31,6 +31,8 @@ pub enum Verb {
     Run(RunArgs),
     /// Simulate with costs attached and predict the time.
     Time(TimeArgs),
+    /// Check, simulate and time, and write one self-contained HTML page about it.
+    Report(ReportArgs),
     /// Compile to 64-byte instruction bundles and write a container.
     Encode(EncodeArgs),
     /// Print the bundles of a container.
@@ -356,6 +358,9 @@ pub struct TimeArgs {
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
+    /// Write every execution as a Perfetto trace (open it in Perfetto's viewer).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "list_params"])]
+    pub trace: Option<PathBuf>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -364,20 +369,55 @@ pub struct TimeArgs {
     pub compile: CompileArgs,
 }
 
-impl TimeArgs {
-    /// The functional run that is timed.
-    pub fn run_args(&self) -> RunArgs {
+/// `tandem report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Kernel or BIR file, folder of per-core BIR, or `-`; further files are inputs in parameter order.
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write the page here.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Input tensor: `name=file.npy`.
+    #[arg(short, long = "input", value_name = "NAME=FILE")]
+    pub inputs: Vec<String>,
+    /// Fill inputs that no file gives from this seed (0 when neither control flow nor addresses depend on data).
+    #[arg(long, value_name = "SEED")]
+    pub random: Option<u64>,
+    /// Stop after this many instructions.
+    #[arg(long, value_name = "N")]
+    pub max_steps: Option<u64>,
+    /// Formulas of the costs: `doc` (published figures), `hwm` (the reference compiler's), `unit` (1 ns each).
+    #[arg(long, default_value = "doc", value_name = "NAME")]
+    pub back_end: String,
+    /// JSON file whose numbers replace those of the model.
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
+    /// Severity that makes the exit code 1.
+    #[arg(long, value_enum, default_value_t = FailOn::Error)]
+    pub fail_on: FailOn,
+    /// Form of what is printed.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Compiler options.
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+impl RunArgs {
+    /// A run at level lowered with all checks, that writes nothing.
+    pub fn plain(files: &[PathBuf], compile: &CompileArgs) -> RunArgs {
         RunArgs {
-            files: self.files.clone(),
-            inputs: self.inputs.clone(),
-            random: self.random,
+            files: files.to_vec(),
+            inputs: Vec::new(),
+            random: None,
             output: None,
             level: RunLevel::Lowered,
             schedule: "eager".to_owned(),
             numeric_profile: Profile::Hw,
             stats: None,
             no_race_check: false,
-            max_steps: self.max_steps,
+            max_steps: None,
             uninit: Uninit::Error,
             fill: "ff".to_owned(),
             format: ReportFormat::Text,
@@ -385,7 +425,31 @@ impl TimeArgs {
             replay: None,
             save_replay: None,
             deadlock_dot: None,
-            compile: self.compile.clone(),
+            compile: compile.clone(),
+        }
+    }
+}
+
+impl TimeArgs {
+    /// The functional run that is timed.
+    pub fn run_args(&self) -> RunArgs {
+        RunArgs {
+            inputs: self.inputs.clone(),
+            random: self.random,
+            max_steps: self.max_steps,
+            ..RunArgs::plain(&self.files, &self.compile)
+        }
+    }
+}
+
+impl ReportArgs {
+    /// The functional run that is shown.
+    pub fn run_args(&self) -> RunArgs {
+        RunArgs {
+            inputs: self.inputs.clone(),
+            random: self.random,
+            max_steps: self.max_steps,
+            ..RunArgs::plain(&self.files, &self.compile)
         }
     }
 }

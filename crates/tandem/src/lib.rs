@@ -14,4 +14,5 @@ pub mod predict;
 pub mod progress;
 pub mod replay;
 pub mod sarif;
+pub mod source;
 pub mod verdict;

@@ -3,7 +3,7 @@
 use crate::cli::Format;
 use crate::progress::Progress;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tandem_bir::diag::{Diagnostic, Severity, render};
 
 /// Where text goes and how it looks.
@@ -89,16 +89,50 @@ pub fn eprint(text: &str) {
 /// # Errors
 /// As the file system says; an existing file is untouched then.
 pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(dir)?;
-    let mut tmp = tempfile::NamedTempFile::new_in(dir)?;
-    tmp.write_all(bytes)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // A temporary file is private; an output is an ordinary file.
-        tmp.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    let mut f = Unfinished::create(path)?;
+    f.write_all(bytes)?;
+    f.commit()
+}
+
+/// A file being written under a temporary name in its folder. It gets its own name when it is complete; dropped before that,
+/// it is gone and an existing file is untouched.
+#[derive(Debug)]
+pub struct Unfinished {
+    tmp: tempfile::NamedTempFile,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// Begins a file; makes its folder.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn create(path: &Path) -> io::Result<Unfinished> {
+        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(dir)?;
+        Ok(Unfinished { tmp: tempfile::NamedTempFile::new_in(dir)?, path: path.to_path_buf() })
     }
-    tmp.persist(path).map_err(|e| e.error)?;
-    Ok(())
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn commit(self) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            // A temporary file is private; an output is an ordinary file.
+            self.tmp.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        }
+        self.tmp.persist(&self.path).map_err(|e| e.error)?;
+        Ok(())
+    }
+}
+
+impl Write for Unfinished {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tmp.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.tmp.flush()
+    }
 }

@@ -8,7 +8,9 @@ pub(crate) mod parse;
 pub(crate) mod print;
 
 pub use parse::{ParseOptions, looks_like_text, parse, parse_with};
-pub use print::{Constants, PrintOptions, print, print_module, print_with, write_module, write_program};
+pub use print::{
+    Constants, PrintOptions, print, print_instructions, print_module, print_with, write_module, write_program,
+};
 
 /// Version number of the form, in the first line of a file.
 pub const VERSION: u32 = 1;

@@ -5,7 +5,7 @@ use crate::ap::{AccessPattern, ApPair};
 use crate::diag::{Loc, LocEntry, LocTable};
 use crate::enums::{EdgeKind, Origin};
 use crate::expr::Expr;
-use crate::ids::{BlockId, FuncId, MemLocId, RegId, SetId};
+use crate::ids::{BlockId, FuncId, InstId, MemLocId, RegId, SetId};
 use crate::inst::{
     AttrType, AttrValue, Attrs, Dep, F32, ImmValue, Immediate, Inst, InstMore, Operand, OtherOperand,
 };
@@ -52,6 +52,22 @@ pub fn print_module(m: &Module, locs: &LocTable) -> String {
     out
 }
 
+/// The text of instructions of a module, one line each: without source position and without the blocks of loops.
+pub fn print_instructions<'m>(
+    m: &'m Module,
+    insts: &'m [(FuncId, BlockId, InstId)],
+) -> impl Iterator<Item = (InstId, String)> + 'm {
+    let names = NameIndex::new(m);
+    let locs = LocTable::default();
+    insts.iter().map(move |&(func, block, id)| {
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = Printer { m, locs: &locs, names: &names, out: &mut out }
+            .head(Place { func, block }, &m.insts[id]);
+        (id, out)
+    })
+}
+
 /// Prints the whole program piece by piece.
 ///
 /// # Errors
@@ -88,7 +104,7 @@ pub fn write_program(p: &Program, options: PrintOptions, out: &mut dyn Write) ->
 /// # Errors
 /// Only what `out` returns.
 pub fn write_module(m: &Module, locs: &LocTable, out: &mut dyn Write) -> fmt::Result {
-    Printer { m, locs, names: NameIndex::new(m), out }.module()
+    Printer { m, locs, names: &NameIndex::new(m), out }.module()
 }
 
 pub(crate) fn level_name(l: Level) -> &'static str {
@@ -161,7 +177,7 @@ impl fmt::Display for Imm {
 struct Printer<'a, 'm> {
     m: &'m Module,
     locs: &'a LocTable,
-    names: NameIndex<'m>,
+    names: &'a NameIndex<'m>,
     out: &'a mut dyn Write,
 }
 
@@ -380,8 +396,9 @@ impl Printer<'_, '_> {
         writeln!(self.out, "{:indent$}}}", "")
     }
 
-    fn inst(&mut self, at: Place, inst: &Inst, indent: usize) -> fmt::Result {
-        let Inst { name, opcode, engine, origin, loc, ins, outs, attrs, deps, more } = inst;
+    /// All of an instruction but its source position and its blocks.
+    fn head(&mut self, at: Place, inst: &Inst) -> fmt::Result {
+        let Inst { name, opcode, engine, origin, loc: _, ins, outs, attrs, deps, more } = inst;
         write!(self.out, "{} = {opcode} {engine}", Name(name))?;
         if !outs.is_empty() {
             self.out.write_char(' ')?;
@@ -399,7 +416,12 @@ impl Printer<'_, '_> {
         if let Some(more) = more {
             self.more(at, more)?;
         }
-        self.loc(*loc)?;
+        Ok(())
+    }
+
+    fn inst(&mut self, at: Place, inst: &Inst, indent: usize) -> fmt::Result {
+        self.head(at, inst)?;
+        self.loc(inst.loc)?;
         if !inst.regions().is_empty() {
             self.out.write_str(" regions {\n")?;
             for &b in inst.regions() {

@@ -6,6 +6,7 @@ mod encode;
 mod explain;
 mod info;
 mod lower;
+mod report;
 mod run;
 mod sweep;
 mod time;
@@ -25,6 +26,7 @@ pub fn dispatch(cli: &Cli) -> u8 {
         Verb::Check(a) => check::run(a, console),
         Verb::Run(a) => run::run(a, console),
         Verb::Time(a) => time::run(a, console),
+        Verb::Report(a) => report::run(a, console),
         Verb::Encode(a) => encode::run(a, console),
         Verb::Disasm(a) => disasm::run(a, console),
         Verb::Explain(a) => explain::run(a, console),

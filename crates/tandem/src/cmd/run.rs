@@ -192,6 +192,21 @@ pub(super) struct Gathered {
     files: Vec<(String, PathBuf)>,
 }
 
+impl Gathered {
+    /// Where the inputs came from, in words.
+    pub(super) fn describe(&self, a: &RunArgs) -> String {
+        let mut parts = Vec::new();
+        if !self.files.is_empty() {
+            let names: Vec<&str> = self.files.iter().map(|(n, _)| n.as_str()).collect();
+            parts.push(format!("{} from files", names.join(", ")));
+        }
+        if let (false, Some(seed)) = (self.made.is_empty(), a.random) {
+            parts.push(format!("{} from seed {seed}", self.made.join(", ")));
+        }
+        if parts.is_empty() { "no inputs".to_owned() } else { format!("inputs: {}", parts.join("; ")) }
+    }
+}
+
 /// Brings the input to the level that is to run. The second part is there for levels `linked` and `bundles`.
 fn stage(a: &RunArgs, input: Input, console: &Console) -> (Staged, Option<LinkedProgram>) {
     if let Input::Container(_, linked) = input {

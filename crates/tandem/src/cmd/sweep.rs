@@ -310,7 +310,7 @@ fn run_settings(
         console.stage(&format!("setting {} of {}", k + 1, all.len()));
         let staged = predict::lowered_with(bir, &a.compile, Transport::Auto, *knob);
         let Some(p) = &staged.program else { return Err(staged.diags) };
-        let (outcome, report) = simulate(&a.run_args(), p, positional, params, console)?;
+        let (outcome, report) = simulate(&a.run_args(), p, positional, params, console, None)?;
         for d in outcome.diagnostics {
             if !diags.contains(&d) {
                 diags.push(d);

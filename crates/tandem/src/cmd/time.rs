@@ -4,13 +4,14 @@ use super::run::{gather, options};
 use crate::cli::{Format, OnOff, Preset, RunArgs, TimeArgs};
 use crate::driver;
 use crate::load::{Input, load};
-use crate::out::Console;
+use crate::out::{Console, Unfinished};
 use crate::progress::Passes;
 use serde_json::json;
 use std::path::Path;
 use tandem_backend::pass::NoHooks;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
 use tandem_bir::{Level, Port, Program};
+use tandem_report::PerfettoSink;
 use tandem_sim::timing::{BackEnd, Params, TimingReport};
 use tandem_sim::{Outcome, RunOptions, Simulator, StopReason};
 
@@ -61,7 +62,7 @@ pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
     let mut diags = staged.diags;
     let Some(program) = staged.program else { return finish(&diags, None) };
     console.stage("simulating");
-    match simulate(&a.run_args(), &program, positional, &params, console) {
+    match simulate(&a.run_args(), &program, positional, &params, console, a.trace.as_deref()) {
         Err(d) => {
             diags.extend(d);
             finish(&diags, None)
@@ -80,10 +81,7 @@ pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
 }
 
 fn params(a: &TimeArgs) -> Result<Params, Diagnostic> {
-    let back_end = BackEnd::parse(&a.back_end).ok_or_else(|| {
-        Diagnostic::new(codes::U0001, format!("unknown back end `{}`; known: doc, hwm, unit", a.back_end))
-    })?;
-    let mut p = Params::new(back_end);
+    let mut p = back_end(&a.back_end)?;
     if a.preset == Preset::Conservative {
         p.conservative();
     }
@@ -96,6 +94,14 @@ fn params(a: &TimeArgs) -> Result<Params, Diagnostic> {
     Ok(p)
 }
 
+/// Numbers of a back end by its name.
+pub(super) fn back_end(name: &str) -> Result<Params, Diagnostic> {
+    let back_end = BackEnd::parse(name).ok_or_else(|| {
+        Diagnostic::new(codes::U0001, format!("unknown back end `{name}`; known: doc, hwm, unit"))
+    })?;
+    Ok(Params::new(back_end))
+}
+
 /// Takes numbers from a calibration file.
 pub(super) fn calibrate(p: &mut Params, file: &Path) -> Result<(), Diagnostic> {
     let text = std::fs::read_to_string(file)
@@ -103,13 +109,14 @@ pub(super) fn calibrate(p: &mut Params, file: &Path) -> Result<(), Diagnostic> {
     p.calibrate(&text)
 }
 
-/// Runs a lowered program with costs attached.
+/// Runs a lowered program with costs attached; a trace goes to the file when the run finishes.
 pub(super) fn simulate(
     a: &RunArgs,
     program: &Program,
     positional: &[std::path::PathBuf],
     params: &Params,
     console: &Console,
+    trace: Option<&Path>,
 ) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
     if program.level != Level::Lowered {
         return Err(vec![Diagnostic::new(codes::S0002, "time is predicted at level lowered only")]);
@@ -120,5 +127,15 @@ pub(super) fn simulate(
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
     let g = gather(a, positional, &wanted, lncs)?;
     ready.set_inputs(&g.tensors)?;
-    ready.run_timed(params)
+    let Some(path) = trace else { return ready.run_timed(params) };
+    let failed = |e: std::io::Error| {
+        vec![Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display()))]
+    };
+    let mut sink = PerfettoSink::new(Unfinished::create(path).map_err(failed)?);
+    let (outcome, report) = ready.run_traced(params, &mut sink)?;
+    // Without a report there were no events: no file then.
+    if report.is_some() {
+        sink.finish().and_then(Unfinished::commit).map_err(failed)?;
+    }
+    Ok((outcome, report))
 }
