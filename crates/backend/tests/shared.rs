@@ -329,6 +329,58 @@ fn capacity_errors_name_the_tensors_alive() {
     assert!(d[0].notes[0].contains("big (160000 bytes per partition), bigger (80000 bytes per partition)"));
 }
 
+fn memset(name: &str, dst: AccessPattern) -> Inst {
+    let mut b = program(1);
+    let i = b.memset(0, name, dst);
+    b.p.modules[0].insts[i].clone()
+}
+
+/// Tiles of 80,000 bytes per partition, of which two fit, filled and copied on one after the other; `back` is a branch from the
+/// end of the steps to their beginning.
+fn steps_of_large_tiles(back: bool) -> Build {
+    let mut b = program(1);
+    let tiles: Vec<MemLocId> =
+        (0..5).map(|k| b.sb(&format!("t{k}"), Dtype::Float32, [128, 20_000])).collect();
+    let r = b.reg("r");
+    let body = b.block("body")[0];
+    let i = jump("go", "body");
+    b.push(0, i);
+    let first = b.whole(0, tiles[0]);
+    let i = memset("fill", first);
+    b.push_in(0, body, i);
+    for k in 1..tiles.len() {
+        let i = copy(&format!("c{k}"), b.whole(0, tiles[k - 1]), b.whole(0, tiles[k]));
+        b.push_in(0, body, i);
+    }
+    if back {
+        let i = branch("again", r, "body", "out");
+        b.push_in(0, body, i);
+    }
+    b.block("out");
+    b
+}
+
+#[test]
+fn tensors_that_are_never_alive_together_share_bytes_when_they_do_not_fit_otherwise() {
+    use tandem_backend::passes::allocate::Allocate;
+    let mut b = steps_of_large_tiles(false);
+    let o = b.opts();
+    b.run(&Allocate, &o);
+    let at: Vec<u64> =
+        b.p.modules[0].memlocs.values().filter(|l| l.name.starts_with('t')).map(|l| l.addr).collect();
+    assert_eq!(at.len(), 5);
+    for k in 1..at.len() {
+        assert!(at[k].abs_diff(at[k - 1]) >= 80_000, "neighbours are alive together: {at:?}");
+        assert!(at[k] + 80_000 <= 212_984, "{at:?}");
+    }
+    // In a loop all are alive together.
+    let mut b = steps_of_large_tiles(true);
+    let o = b.opts();
+    let d = b.lower_err(&o);
+    assert_eq!(codes(&d), ["L0003"]);
+    assert!(d[0].message.contains("the tensors alive with it need 400000 of 212984"), "{}", d[0].message);
+}
+
 /// Steps of random accesses to scratch tensors of random sizes, barriers thrown in, a loop now and then.
 fn random_scratch(seed: u64) -> (Build, Vec<MemLocId>) {
     let mut r = generate::Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);

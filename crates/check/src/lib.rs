@@ -11,8 +11,10 @@
 //! values at run time (trip counts, branches, register addresses) is the simulator's to find.
 
 pub mod checks;
+mod clocks;
 mod meet;
 pub mod registry;
+mod stretches;
 
 pub use checks::lnc_verifier::{VerifierError, lnc_verifier, uses_shard_ids};
 pub use registry::{CHECKS, CheckInfo};

@@ -146,7 +146,7 @@ pub(crate) fn site(program: &Program, m: &Module, x: &Meeting) -> Site {
 }
 
 pub(crate) fn inst_site(program: &Program, m: &Module, func: FuncId, block: BlockId, inst: InstId) -> Site {
-    let mut s = Site::of_inst(&program.locs, m, inst);
+    let mut s = Site::near_inst(&program.locs, m, inst);
     s.function = m.funcs[func].name.to_string();
     s.block = m.blocks[block].name.to_string();
     s

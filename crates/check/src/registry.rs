@@ -78,6 +78,12 @@ pub static CHECKS: &[CheckInfo] = &[
         run: checks::paths::run,
     },
     CheckInfo {
+        name: "stuck",
+        codes: &[codes::C0401],
+        doc: "the queues of the two cores of a program without choices come to the end",
+        run: checks::order::stuck,
+    },
+    CheckInfo {
         name: "places",
         codes: &[codes::C0603],
         doc: "on-chip locations of a lowered program have an address or an owner",

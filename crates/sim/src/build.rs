@@ -207,7 +207,8 @@ impl Simulator {
                     pitches[p.buf.index()] = p.pitch;
                 }
                 let lanes = cores.iter().map(|c| lanes(c, style)).collect();
-                Race::new(lanes, order, pitches, sync.tokens.len())
+                let users = sync.tokens.iter().map(|t| t.users.clone()).collect();
+                Race::new(lanes, order, pitches, users)
             });
             let overlap = if opts.race_check {
                 Overlap::new(&modules[own.clone()], &names[own], &cores, lnc, arch)
@@ -280,7 +281,10 @@ fn linked_tokens(l: &LinkedProgram, modules: &[&Module], names: &[Names<'_>], ln
     for r in 0..lncs {
         for t in &l.tokens {
             let writers = t.writers.iter().map(|c| r * lnc + *c as usize).collect();
-            let id = sync.add_token(t.location.to_string(), writers, lnc * lncs);
+            let mut users: Vec<usize> = t.members.iter().map(|m| r * lnc + m.core.index()).collect();
+            users.sort_unstable();
+            users.dedup();
+            let id = sync.add_token(t.location.to_string(), writers, users, lnc * lncs);
             for at in &t.members {
                 let c = at.core.index();
                 sync.token_of.insert((r * lnc + c, at.inst), id);
@@ -348,7 +352,10 @@ fn tokens(modules: &[&Module], names: &[Names<'_>], lncs: usize, sync: &mut Sync
         for (k, (uses, writers)) in &found {
             let name = &k.1;
             let w = writers.iter().map(|c| r * lnc + c).collect();
-            let t = sync.add_token(name.clone(), w, lnc * lncs);
+            let mut who: Vec<usize> = uses.iter().map(|(c, _)| r * lnc + c).collect();
+            who.sort_unstable();
+            who.dedup();
+            let t = sync.add_token(name.clone(), w, who, lnc * lncs);
             for (c, id) in uses {
                 sync.token_of.insert((r * lnc + c, *id), t);
             }
@@ -539,6 +546,7 @@ impl Ready<'_> {
                 None => stop = m.run(),
             }
             m.race_findings();
+            m.overlap_findings();
             m.group_overlaps();
             if let Some(w) = &wait_for {
                 m.deadlock_found(w);
@@ -628,6 +636,15 @@ impl Ready<'_> {
             let loc = &module.memlocs[l];
             let mut d = Diagnostic::new(codes::S0021, text)
                 .site(at_loc(module, loc).label(format!("the first is byte {first}")));
+            let byte = self.machine.undef.as_ref().and_then(|u| Some((v.buf, u.first(&v)?)));
+            if let Some(byte) = byte {
+                // Ways are those of the last subgraph's run.
+                std::mem::swap(&mut self.machine.cores, &mut self.parts[c.0].cores);
+                for s in self.machine.origin_of_output(c.1, l, byte) {
+                    d = d.site(s);
+                }
+                std::mem::swap(&mut self.machine.cores, &mut self.parts[c.0].cores);
+            }
             d.severity = self.machine.opts.undefined_severity;
             self.machine.diagnostics.push(d);
         }

@@ -3,7 +3,8 @@
 //! A block is a list of steps. A *segment* is a longest run of ordinary instructions; a *control* step is an instruction
 //! that every engine of the core meets: a branch, a loop, a call, a CoreBarrier. Control steps run when the segment before
 //! them is complete, which is what makes a CoreBarrier a full fence of its core (decision D17) and a block end a join of
-//! the engines (decision D25).
+//! the engines (decision D25). So an edge to a producer in an earlier segment is met when the segment starts; one to a producer in a
+//! later segment never is, and its consumer waits for ever ([`tandem_bir::analysis::edges`]).
 
 use crate::decode::{Recipe, decode};
 use crate::exec::Decoded;
@@ -116,6 +117,8 @@ pub(crate) struct Code<'p> {
     pub(crate) block_at: Vec<u32>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) entry: Option<FuncId>,
+    /// Edges that are never met, because the producer comes only behind the segment of the consumer.
+    pub(crate) never: FxHashMap<InstId, Vec<InstId>>,
 }
 
 /// How instructions inside a segment are ordered.
@@ -141,6 +144,11 @@ pub(crate) fn prepare<'p>(
     let mut errs = Vec::new();
     let mut code = Code::empty(m);
     code.entry = entry(m);
+    if style == Style::Dependency {
+        for (consumer, producer) in tandem_bir::analysis::edges::never_met(m) {
+            code.never.entry(consumer).or_default().push(producer);
+        }
+    }
     let mut labels: FxHashMap<(FuncId, &str), BlockId> = FxHashMap::default();
     let mut func_of: Vec<Option<FuncId>> = vec![None; m.blocks.len()];
     for f in m.all_functions() {
@@ -184,7 +192,12 @@ pub(crate) fn prepare<'p>(
                 }
                 if !run.is_empty() {
                     steps.push(Step::Segment(code.segments.len() as u32));
-                    code.segments.push(segment(m, std::mem::take(&mut run), style));
+                    code.segments.push(segment(m, std::mem::take(&mut run), style, &code.never));
+                }
+                if code.never.contains_key(&id) {
+                    // Nothing goes past it.
+                    steps.push(Step::Segment(code.segments.len() as u32));
+                    code.segments.push(segment(m, vec![id], style, &code.never));
                 }
                 steps.push(Step::Control(id));
                 continue;
@@ -202,7 +215,7 @@ pub(crate) fn prepare<'p>(
         }
         if !run.is_empty() {
             steps.push(Step::Segment(code.segments.len() as u32));
-            code.segments.push(segment(m, run, style));
+            code.segments.push(segment(m, run, style, &code.never));
         }
         code.blocks[b.index()] = steps;
     }
@@ -231,6 +244,7 @@ impl Code<'_> {
             block_at: vec![0; m.blocks.len()],
             segments: Vec::new(),
             entry: None,
+            never: FxHashMap::default(),
         }
     }
 }
@@ -291,7 +305,7 @@ fn entry(m: &Module) -> Option<FuncId> {
     m.all_functions().find(|f| !m.funcs[*f].blocks.is_empty())
 }
 
-fn segment(m: &Module, insts: Vec<InstId>, style: Style) -> Segment {
+fn segment(m: &Module, insts: Vec<InstId>, style: Style, never: &FxHashMap<InstId, Vec<InstId>>) -> Segment {
     let n = insts.len();
     let mut s = Segment { pending: vec![0; n], queue_of: vec![0; n], ..Segment::default() };
     match style {
@@ -320,6 +334,11 @@ fn segment(m: &Module, insts: Vec<InstId>, style: Style) -> Segment {
                 }
             }
             s.succ_at.push(s.succ.len() as u32);
+            if !never.is_empty() {
+                for (k, id) in insts.iter().enumerate() {
+                    s.pending[k] += never.get(id).map_or(0, |p| p.len() as u32);
+                }
+            }
             for (k, id) in insts.iter().enumerate() {
                 let q = queue(&m.insts[*id]);
                 s.queue_of[k] = q.map_or(ALL_QUEUES, |q| q as u8);

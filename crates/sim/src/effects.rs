@@ -7,10 +7,10 @@ use crate::memory::{Memory, View};
 use crate::num::convert::{self, Rules, lanes};
 use crate::numeric_profile::Uninit;
 use crate::race::Role;
-use crate::undef::{Treatment, controls, folds_into_outputs, partial, selects_by_value, treatment};
+use crate::undef::{Byte, Treatment, controls, folds_into_outputs, partial, selects_by_value, treatment};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{Attr, InstId, MemoryType, Operand};
+use tandem_bir::{Attr, InstId, Operand};
 
 impl Machine<'_> {
     /// Runs an instruction's computation, and what it does to undefined bytes.
@@ -24,7 +24,7 @@ impl Machine<'_> {
         let inst = &core.module.insts[id];
         let how = treatment(inst);
         let mut used = u.first_of(&self.mem, d, &d.indirect);
-        let mut carried = false;
+        let mut carried = None;
         match how {
             Treatment::Ignores => {}
             Treatment::Uses => used = used.or_else(|| u.first_of(&self.mem, d, &d.ins)),
@@ -32,14 +32,16 @@ impl Machine<'_> {
                 let last = d.ins.len();
                 let r = controls(inst);
                 used = used.or_else(|| u.first_of(&self.mem, d, &d.ins[r.start.min(last)..r.end.min(last)]));
-                carried = u.first_of(&self.mem, d, &d.ins).is_some()
-                    || (partial(d) && u.first_of(&self.mem, d, &d.outs).is_some());
+                carried = u.first_of(&self.mem, d, &d.ins);
+                if partial(d) {
+                    carried = carried.or_else(|| u.first_of(&self.mem, d, &d.outs));
+                }
             }
         }
         if how != Treatment::Ignores && folds_into_outputs(inst) {
             used = used.or_else(|| u.first_of(&self.mem, d, &d.outs));
         }
-        let by_value = carried && selects_by_value(inst);
+        let by_value = carried.is_some() && selects_by_value(inst);
         if let Some(at) = used {
             self.undefined_use(c, id, at);
             let core = &self.cores[c];
@@ -57,8 +59,8 @@ impl Machine<'_> {
             }
         }
         self.carried_by_value |= by_value;
-        if carried {
-            return self.carry(c, id);
+        if let Some(from) = carried {
+            return self.carry(c, id, from);
         }
         let fixed = self.cores[c].code.recipes[id.index()].is_empty();
         self.execute(c, id)?;
@@ -86,7 +88,7 @@ impl Machine<'_> {
     }
 
     /// Runs a mover whose operands have undefined bytes: twice with different patterns in them, to see where they go.
-    fn carry(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+    fn carry(&mut self, c: usize, id: InstId, from: Byte) -> Result<(), Stop> {
         let d = &self.cores[c].code.decoded[id.index()];
         let list = |args: &[Arg]| -> Vec<View> {
             let mut out = Vec::new();
@@ -126,70 +128,13 @@ impl Machine<'_> {
         }
         self.execute(c, id)?;
         if let Some(u) = &mut self.undef {
+            let mark = u.carrier(c, id, from);
             for ((v, a), b) in outs.iter().zip(&results[0]).zip(&results[1]) {
-                let marks: Vec<u8> = a.iter().zip(b).map(|(x, y)| x ^ y).collect();
+                let marks: Vec<u8> = a.iter().zip(b).map(|(x, y)| if x == y { 0 } else { mark }).collect();
                 u.scatter(v, &marks);
             }
         }
         Ok(())
-    }
-
-    /// A finding: undefined bytes reach an instruction that uses them.
-    pub(crate) fn undefined_use(&mut self, c: usize, id: InstId, at: usize) {
-        let core = &self.cores[c];
-        let inst = &core.module.insts[id];
-        if inst.get_bool(Attr::CanReadUninit) || !self.noted.insert((c, id, "S0021")) {
-            return;
-        }
-        let d = &core.code.decoded[id.index()];
-        let mut name = "memory";
-        let mut place = format!("byte {at}");
-        for (list, args, ops) in [
-            (1, &d.outs[..], &inst.outs[..]),
-            (0, &d.ins[..], &inst.ins[..]),
-            (2, &d.indirect[..], inst.indirection_ins()),
-        ] {
-            for (k, (a, o)) in args.iter().zip(ops).enumerate() {
-                let (Arg::View(v), Some(ap)) = (a, o.as_ap()) else { continue };
-                let inside = v.byte_range().is_some_and(|(lo, hi)| (lo..hi).contains(&(at as i128)));
-                let p = core.places[ap.loc.index()];
-                if inside && let Some(p) = p.filter(|p| p.buf == v.buf) {
-                    name = core.module.memlocs[ap.loc].name.as_str();
-                    // A container knows the tensor by its debug table.
-                    let told = core.debug_tensor(id, Role { index: k as u8, list });
-                    let told = told.and_then(|t| core.debug?.tensors.get(t as usize)).zip(p.pitch);
-                    if let Some((t, pitch)) = told {
-                        name = t.name.as_str();
-                        let bank = if t.mem == MemoryType::Psum {
-                            t.bank.unsigned_abs().saturating_mul(self.arch.psum_bank_bytes)
-                        } else {
-                            0
-                        };
-                        let start = bank.saturating_add(t.addr) as usize;
-                        place = format!(
-                            "byte {} of partition {}",
-                            (at % pitch).saturating_sub(start),
-                            (at / pitch).saturating_sub(t.base as usize)
-                        );
-                        continue;
-                    }
-                    place = match p.pitch {
-                        Some(pitch) => format!(
-                            "byte {} of partition {}",
-                            (at % pitch).saturating_sub(p.base % pitch),
-                            (at / pitch).saturating_sub(p.base / pitch)
-                        ),
-                        None => format!("byte {}", at.saturating_sub(p.base)),
-                    };
-                }
-            }
-        }
-        let text = format!("`{}` uses bytes of `{name}` that nothing has written", inst.name);
-        let mut d = Diagnostic::new(codes::S0021, text)
-            .site(self.site(c, id).label(format!("the first is {place}")))
-            .note("what an instruction computes from them differs from run to run on the machine");
-        d.severity = self.opts.undefined_severity;
-        self.diagnostics.push(d);
     }
 
     /// Runs an instruction's computation.

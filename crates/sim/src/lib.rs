@@ -64,6 +64,7 @@ mod sync;
 pub mod tensor;
 pub mod timing;
 mod undef;
+mod undef_report;
 
 pub use build::{Ready, Simulator};
 pub use options::{Fill, Ptcom, Ranks, RunOptions, Schedule};

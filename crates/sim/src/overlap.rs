@@ -1,9 +1,13 @@
 //! Overlapping live allocations: bytes of one tensor destroyed by another that was placed over it.
 //!
-//! **Definition.** Two locations of one core's SBUF or PSUM, placed on common bytes, are both live when a byte was written
-//! under the name of the first, then written under the name of the second, and is then read under the name of the first
-//! without having been written under it again. The read is a finding (S0023) with the read and the write that destroyed the
-//! byte. A byte that the first name never wrote belongs to nobody: reading it under another name is a view, not a fault.
+//! **Definition.** A location is an allocation of its own, unless one names the other as an alias. Two locations of one core's SBUF or
+//! PSUM, placed on common bytes, are both live when a byte was written under the name of the first, then written under the
+//! name of the second, and is then read under the name of the first without having been written under it again. The read is
+//! a finding (S0023) with the read and the write that destroyed the byte.
+//!
+//! **One tensor with two names.** A byte that the first name never wrote belongs to nobody: reading it under that name while it
+//! holds what the second name wrote is how a view is used. A pair of names of which a run shows this counts as one tensor, and
+//! nothing is reported about it, whatever comes first.
 //!
 //! **What is followed.** Only locations that overlap another one on the same core and neither of which names the other as
 //! an alias; where the code of a core has no loops and no branches, only those whose uses are interleaved in program order.
@@ -12,15 +16,18 @@
 //! Operands that linking made an address in a register name the whole memory and are not followed, nor are those of bundles
 //! whose debug table does not name their tensors.
 //!
-//! **May miss**: uses on paths not taken; DRAM; accesses through a gather or scatter by index. **Reports falsely** when two
-//! names are meant to be the same tensor and no alias says so.
+//! **May miss**: uses on paths not taken; DRAM; a pair of tensors of which one also reads, as its own, bytes that only the other
+//! wrote (padding that is carried along); bytes of a predicated write that the predicate leaves out. **Reports falsely** in one case:
+//! two names are meant as one tensor, no alias says so, and each name reads only bytes that it has written itself, so that the run shows
+//! no use as a view. From outside that program cannot be told from one with two tensors.
 
 use crate::exec::Arg;
 use crate::machine::{Core, Machine};
 use crate::memory::View;
 use crate::place::{Names, owner};
 use crate::race::Role;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{ArchSpec, InstId, MemLocId, MemoryType, Module, Operand};
@@ -73,6 +80,10 @@ pub(crate) struct Overlap {
     /// Writes that destroyed something: core, instruction, location.
     killers: Vec<(usize, InstId, usize)>,
     killer_of: FxHashMap<(usize, InstId, usize), u32>,
+    /// Pairs of names that are used as one tensor, the smaller index first.
+    views: FxHashSet<(usize, usize)>,
+    /// Findings with their pairs.
+    found: Vec<((usize, usize), Diagnostic)>,
 }
 
 /// First and last use of every tensor in program order; `None` when the module has control flow.
@@ -191,8 +202,10 @@ impl Overlap {
             at: FxHashMap::default(),
             killers: Vec::new(),
             killer_of: FxHashMap::default(),
+            views: FxHashSet::default(),
+            found: Vec::new(),
         };
-        let remote: rustc_hash::FxHashSet<(usize, MemLocId)> = modules
+        let remote: FxHashSet<(usize, MemLocId)> = modules
             .iter()
             .enumerate()
             .flat_map(|(c, m)| m.memlocs.iter().filter(|(_, l)| l.is_remote()).map(move |(l, _)| (c, l)))
@@ -258,6 +271,28 @@ impl Overlap {
         Some(o)
     }
 
+    /// Bytes that a name never wrote are read under it: with every name that has written one of them it is one tensor.
+    fn as_view(&mut self, k: usize, v: &View, pitch: usize) {
+        for n in 0..self.list[k].others.len() {
+            let other = self.list[k].others[n];
+            let pair = (k.min(other), k.max(other));
+            if self.views.contains(&pair) {
+                continue;
+            }
+            let mut is = false;
+            v.for_each_run(|at, len| {
+                for b in at..at + len {
+                    let state = |f: &Followed| f.range(b, 1, pitch).map_or(NEVER, |r| f.state[r.start]);
+                    let mine = self.list[k].range(b, 1, pitch).is_some();
+                    is |= mine && state(&self.list[k]) == NEVER && state(&self.list[other]) == OWN;
+                }
+            });
+            if is {
+                self.views.insert(pair);
+            }
+        }
+    }
+
     fn follow(&mut self, g: usize, x: &Candidate<'_>) -> usize {
         if let Some(&k) = self.at.get(&(g, x.key)) {
             return k;
@@ -296,13 +331,16 @@ impl Machine<'_> {
         let inst = &core.module.insts[id];
         let d = &core.code.decoded[id.index()];
         let mut hit: Option<(usize, u32, usize)> = None;
-        let followed = |ap: &Operand, a: &Arg, role: Role, o: &Overlap| -> Option<(usize, View)> {
+        let mem = &self.mem;
+        type Views = SmallVec<[View; 1]>;
+        let followed = |ap: &Operand, a: &Arg, role: Role, o: &Overlap| -> Option<(usize, Views)> {
             let named = core.debug_tensor(id, role).map(|k| k | NAMED);
             let key = named.or_else(|| Some(ap.as_ap()?.loc.as_u32()))?;
             let k = *o.at.get(&(c, key))?;
             match a {
-                Arg::View(v) => Some((k, v.clone())),
-                Arg::Imm(_) | Arg::Reg(_) | Arg::Indexed(_) => None,
+                Arg::View(v) => Some((k, SmallVec::from_iter([v.clone()]))),
+                Arg::Indexed(x) => Some((k, crate::effects::rows(mem, d, x).into())),
+                Arg::Imm(_) | Arg::Reg(_) => None,
             }
         };
         for (bit, args, ops) in
@@ -313,46 +351,54 @@ impl Machine<'_> {
             }
             for (n, (a, op)) in args.iter().zip(ops).enumerate() {
                 let role = Role { index: n as u8, list: bit };
-                let Some((k, v)) = followed(op, a, role, o) else { continue };
-                let Some(pitch) = self.mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
-                let f = &o.list[k];
-                v.for_each_run(|at, len| {
-                    if hit.is_none()
-                        && let Some(r) = f.range(at, len, pitch)
-                        && let Some(s) = f.state[r].iter().find(|s| **s >= FIRST_KILLER)
-                    {
-                        hit = Some((k, *s, at));
+                let Some((k, views)) = followed(op, a, role, o) else { continue };
+                for v in &views {
+                    let Some(pitch) = mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
+                    let mut nobodys = false;
+                    v.for_each_run(|at, len| {
+                        let Some(r) = o.list[k].range(at, len, pitch) else { return };
+                        for s in &o.list[k].state[r] {
+                            nobodys |= *s == NEVER;
+                            if hit.is_none() && *s >= FIRST_KILLER {
+                                hit = Some((k, *s, at));
+                            }
+                        }
+                    });
+                    if nobodys {
+                        o.as_view(k, v, pitch);
                     }
-                });
+                }
             }
         }
         if lists & 2 != 0 {
             for (n, (a, op)) in d.outs.iter().zip(&inst.outs).enumerate() {
                 let role = Role { index: n as u8, list: 1 };
-                let Some((k, v)) = followed(op, a, role, o) else { continue };
-                let Some(pitch) = self.mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
+                let Some((k, views)) = followed(op, a, role, o) else { continue };
                 let next = o.killers.len() as u32 + FIRST_KILLER;
                 let killer = *o.killer_of.entry((c, id, k)).or_insert(next);
                 if killer == next {
                     o.killers.push((c, id, k));
                 }
-                v.for_each_run(|at, len| {
-                    if let Some(r) = o.list[k].range(at, len, pitch) {
-                        o.list[k].state[r].fill(OWN);
-                    }
-                });
-                for n in 0..o.list[k].others.len() {
-                    let other = o.list[k].others[n];
-                    let f = &mut o.list[other];
+                for v in &views {
+                    let Some(pitch) = mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
                     v.for_each_run(|at, len| {
-                        if let Some(r) = f.range(at, len, pitch) {
-                            for s in &mut f.state[r] {
-                                if *s != NEVER {
-                                    *s = killer;
-                                }
-                            }
+                        if let Some(r) = o.list[k].range(at, len, pitch) {
+                            o.list[k].state[r].fill(OWN);
                         }
                     });
+                    for n in 0..o.list[k].others.len() {
+                        let other = o.list[k].others[n];
+                        let f = &mut o.list[other];
+                        v.for_each_run(|at, len| {
+                            if let Some(r) = f.range(at, len, pitch) {
+                                for s in &mut f.state[r] {
+                                    if *s != NEVER {
+                                        *s = killer;
+                                    }
+                                }
+                            }
+                        });
+                    }
                 }
             }
         }
@@ -369,7 +415,19 @@ impl Machine<'_> {
             .site(self.site(c, id).label(format!("reads `{mine}` in partition {part}")))
             .site(self.site(kc, ki).label(format!("writes `{theirs}` over it")))
             .note("both tensors are live between the two places, and their placements overlap")
-            .help("place one of them elsewhere");
-        self.diagnostics.push(d);
+            .help(
+                "place one of them elsewhere, or name one as an alias of the other when they are one tensor",
+            );
+        if let Some(o) = &mut self.overlap {
+            o.found.push(((k.min(kl), k.max(kl)), d));
+        }
+    }
+
+    /// Reports what was found, but for names that are used as one tensor.
+    pub(crate) fn overlap_findings(&mut self) {
+        let Some(o) = &mut self.overlap else { return };
+        let found = std::mem::take(&mut o.found);
+        let real = found.into_iter().filter(|(pair, _)| !o.views.contains(pair)).map(|(_, d)| d);
+        self.diagnostics.extend(real);
     }
 }

@@ -15,7 +15,8 @@
 //! groups of partitions, so that many distinct strided views of one buffer cost no comparison of all with all. Keeping only the last write (and, per slot, reads not ordered before another read of the slot)
 //! loses no race: whatever races with a forgotten access races with the one that replaced it.
 //!
-//! **It never reports falsely**, but for footprints whose overlap test gives up (`SEARCH_BUDGET`). **It may miss** races on
+//! **It never reports falsely**: where the overlap test gives up (`SEARCH_BUDGET`), the two byte sets are compared run by run before
+//! anything is reported (up to four million runs). **It may miss** races on
 //! control paths and addresses that this run did not take, races on registers, and, after a first race between two
 //! threads, further ones that the same missing order explains: the two are taken as ordered from there on, and a race from what
 //! comes before the earlier access to what comes after the later one (in program order) is not listed, so that one missing
@@ -25,6 +26,7 @@
 use crate::memory::View;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use tandem_bir::InstId;
 use tandem_bir::analysis::footprint::{Footprint, Space, overlaps};
 use tandem_bir::entity::EntityRef as _;
@@ -175,6 +177,8 @@ fn pages_of(fp: &Footprint) -> Vec<i64> {
     }
     out
 }
+/// Arrivals at a token that are kept for a core that does not come to it; one that comes later learns too much (our choice).
+const MOST_ARRIVALS: usize = 1 << 10;
 /// Findings after which the rest is only counted.
 const MOST: usize = 100;
 
@@ -201,6 +205,10 @@ pub(crate) struct Race {
     /// Writes of locations that tokens stand for: per token and core, those folded and those not.
     token_done: Vec<Vec<Clock>>,
     token_open: Vec<Vec<Vec<(u32, u32, Clock)>>>,
+    /// What each arrival of a core at a token handed on, from the first that somebody may still ask for.
+    token_at: Vec<Vec<(u64, VecDeque<Clock>)>>,
+    /// Per token the cores that execute it, with the executions that they have left.
+    token_left: Vec<Vec<(usize, u64)>>,
     gc_at: usize,
     reported: rustc_hash::FxHashSet<((u32, InstId), (u32, InstId))>,
     /// Place of every instruction in program order, and the stretch it lies in, per core.
@@ -219,7 +227,7 @@ impl Race {
         lanes: Vec<Lanes>,
         order: Vec<Vec<(u32, u32)>>,
         pitches: Vec<Option<usize>>,
-        tokens: usize,
+        tokens: Vec<Vec<usize>>,
     ) -> Race {
         let cores = lanes.len();
         let mut first = vec![0];
@@ -227,6 +235,8 @@ impl Race {
             first.push(first[first.len() - 1] + l.threads());
         }
         let t = first[cores];
+        let users = tokens;
+        let tokens = users.len();
         let zero = || vec![0u32; t].into_boxed_slice();
         Race {
             clocks: (0..t).map(|_| zero()).collect(),
@@ -244,6 +254,8 @@ impl Race {
             arena: Vec::new(),
             token_done: (0..tokens).map(|_| (0..cores).map(|_| zero()).collect()).collect(),
             token_open: vec![vec![Vec::new(); cores]; tokens],
+            token_at: vec![vec![(0, VecDeque::new()); cores]; tokens],
+            token_left: users.into_iter().map(|u| u.into_iter().map(|c| (c, 0)).collect()).collect(),
             gc_at: 1 << 14,
             reported: Default::default(),
             order,
@@ -441,11 +453,35 @@ impl Race {
                 self.token_open[token][core].push((t, tick, c));
             }
         }
+        let now = self.token_done[token][core].clone();
+        self.token_at[token][core].1.push_back(now);
     }
-    /// A token completes on a thread.
-    pub(crate) fn token_leave(&mut self, token: usize, writers: &[usize], thread: usize) {
+    /// The `n`-th execution of a token completes on a thread of a core: it hands on what the `n`-th arrival of each writer
+    /// stood for, and not what a writer has written since.
+    pub(crate) fn token_leave(
+        &mut self,
+        token: usize,
+        n: u64,
+        writers: &[usize],
+        core: usize,
+        thread: usize,
+    ) {
         for w in writers {
-            join(&mut self.clocks[thread], &self.token_done[token][*w]);
+            let (first, list) = &self.token_at[token][*w];
+            let at = usize::try_from(n.saturating_sub(first + 1)).unwrap_or(usize::MAX);
+            if let Some(c) = list.get(at) {
+                join(&mut self.clocks[thread], c);
+            }
+        }
+        let left = &mut self.token_left[token];
+        if let Some(l) = left.iter_mut().find(|l| l.0 == core) {
+            l.1 = l.1.max(n);
+        }
+        let all = left.iter().map(|l| l.1).min().unwrap_or(0);
+        for (first, list) in &mut self.token_at[token] {
+            while (*first < all || list.len() > MOST_ARRIVALS) && list.pop_front().is_some() {
+                *first += 1;
+            }
         }
     }
 
@@ -516,20 +552,30 @@ impl Race {
             inst,
             role,
         };
-        let mut hit: Option<(Access, u32)> = None;
-        let mut follows: Option<Access> = None;
-        let clock = &self.clocks[thread];
-        let before = |a: &Access| clock[a.thread as usize] >= a.tick;
-        'near: for &n in &self.slots[slot as usize].near {
-            let s = &self.slots[n as usize];
-            let reads = s.reads.iter().filter(|_| role.writes());
-            for a in s.write.iter().chain(reads).filter(|a| !before(a)) {
-                if !self.explained(a, &me) {
-                    hit = Some((*a, n));
-                    break 'near;
+        let mut hit: Option<(Access, u32)>;
+        let mut follows: Option<Access>;
+        loop {
+            (hit, follows) = (None, None);
+            let clock = &self.clocks[thread];
+            let before = |a: &Access| clock[a.thread as usize] >= a.tick;
+            'near: for &n in &self.slots[slot as usize].near {
+                let s = &self.slots[n as usize];
+                let reads = s.reads.iter().filter(|_| role.writes());
+                for a in s.write.iter().chain(reads).filter(|a| !before(a)) {
+                    if !self.explained(a, &me) {
+                        hit = Some((*a, n));
+                        break 'near;
+                    }
+                    follows = Some(*a);
                 }
-                follows = Some(*a);
             }
+            let Some((_, n)) = hit else { break };
+            if share_a_byte(&self.slots[n as usize].fp, &self.slots[slot as usize].fp) {
+                break;
+            }
+            // The quick test had given up and answered "maybe".
+            self.slots[n as usize].near.retain(|x| *x != slot);
+            self.slots[slot as usize].near.retain(|x| *x != n);
         }
         match (hit, follows) {
             (Some((other, n)), _) => self.report(other, n, me, slot),
@@ -581,7 +627,7 @@ impl Race {
         self.order[a.core as usize].get(a.inst.index()).copied().unwrap_or((u32::MAX, u32::MAX))
     }
 
-    /// An earlier finding explains a race inside a core: order between its two accesses would also order these.
+    /// An earlier finding inside a core explains a race: one edge would order both.
     fn explained(&self, other: &Access, me: &Access) -> bool {
         let place = |a: &Access| self.place(a).0;
         let in_order = |a: &Access, b: &Access| if place(a) <= place(b) { (*a, *b) } else { (*b, *a) };
@@ -592,7 +638,19 @@ impl Race {
                     && self.clocks[me.thread as usize][early.thread as usize] >= early.tick)
         };
         if other.core != me.core {
-            return false;
+            // An edge from here to the second access of a finding inside a core would order both: what that access comes
+            // before on its core, it would then come before on the other.
+            return self.found.iter().any(|f| {
+                let (p, q) = in_order(&f.first, &f.second);
+                // The side of the finding, and the other one. Which comes first is the schedule's choice.
+                let through = |near: &Access, far: &Access| {
+                    p.core == near.core
+                        && p.thread == near.thread
+                        && p.tick <= near.tick
+                        && self.clocks[far.thread as usize][q.thread as usize] >= q.tick
+                };
+                f.first.core == f.second.core && (through(other, me) || through(me, other))
+            });
         }
         let (u, v) = in_order(other, me);
         self.found.iter().filter(|f| f.first.core == me.core && f.second.core == me.core).any(|f| {
@@ -658,6 +716,45 @@ impl Race {
         self.cache.iter_mut().for_each(|c| c.fill(u32::MAX));
         self.gc_at = (2 * self.slots.len()).max(1 << 14);
     }
+}
+
+/// Runs that are compared one by one before a finding (our choice).
+const MOST_COMPARED: u64 = 1 << 22;
+
+/// Whether two footprints have a byte in common, run by run.
+fn share_a_byte(a: &Footprint, b: &Footprint) -> bool {
+    let count = |f: &Footprint| f.dims.iter().fold(1u64, |n, d| n.saturating_mul(d.1));
+    if count(a).max(count(b)) > MOST_COMPARED {
+        return true;
+    }
+    let rows = |f: &Footprint| -> Vec<i64> {
+        (0..f.partitions as i64).map(|k| f.partition + k * f.partition_stride).collect()
+    };
+    let other = rows(b);
+    if !rows(a).iter().any(|r| other.contains(r)) {
+        return false;
+    }
+    let runs = |f: &Footprint| -> Vec<i64> {
+        let mut starts = vec![f.low];
+        for &(step, n) in &f.dims {
+            starts = starts.iter().flat_map(|s| (0..n as i64).map(move |k| s + k * step)).collect();
+        }
+        starts.sort_unstable();
+        starts
+    };
+    let (x, y) = (runs(a), runs(b));
+    let (mut i, mut j) = (0, 0);
+    while let (Some(p), Some(q)) = (x.get(i), y.get(j)) {
+        if *p < q + b.run && *q < p + a.run {
+            return true;
+        }
+        if p + a.run <= q + b.run {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    false
 }
 
 /// Bytes of a view: partitions apart when the buffer has a pitch.

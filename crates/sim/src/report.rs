@@ -1,12 +1,24 @@
 //! The report of a deadlock: who waits for whom, and why.
+//!
+//! **Definition.** A run is deadlocked when no move is possible and a core has not finished: every queue that is not empty waits for
+//! a meeting whose other members have not come, for an edge whose producer is not complete, or for its turn behind such a
+//! head. There is no clock in it: quiescence ends the run. The report names every head that waits at a meeting with the cores that it
+//! waits for, every head that only the queues of its own core hold up, the last synchronisation that each core completed, and the
+//! cycle of cores when there is one. A core that waits for one that has ended is S0011, everything else S0010; members that meet
+//! but do not fit are S0012 to S0014.
+//!
+//! **May miss** deadlocks of control paths that the run did not take. **Never reports falsely**: which meetings a core comes to depends on its
+//! control flow alone, so a run that stops here stops under every schedule.
 
-use crate::code::{QUEUE_NAMES, Style};
+use crate::code::{ALL_QUEUES, QUEUE_NAMES, QUEUES, Style};
 use crate::machine::{Core, Machine, Phase, Wait};
 use crate::race::{Access, Lane};
 use crate::sync::Channel;
+use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tandem_bir::diag::{Diagnostic, Site, codes, render::site_text};
+use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{BirEnum as _, InstId};
 
 /// One thing that cannot go on.
@@ -133,7 +145,7 @@ impl WaitFor {
 impl Machine<'_> {
     /// Site of an instruction of a simulated core.
     pub(crate) fn site(&self, c: usize, id: InstId) -> Site {
-        let mut s = Site::of_inst(&self.program.locs, self.cores[c].module, id);
+        let mut s = Site::near_inst(&self.program.locs, self.cores[c].module, id);
         s.core = Some(self.cores[c].id);
         s
     }
@@ -158,6 +170,16 @@ impl Machine<'_> {
                 let name = core.module.blocks[f.block].name.to_string();
                 Some(Site { core: Some(core.id), block: name, ..Site::default() })
             }
+        }
+    }
+
+    /// The last instruction of what a core starts with; the core itself when it has none.
+    fn last_place(&self, c: usize) -> Site {
+        let core = &self.cores[c];
+        let blocks = core.code.entry.map_or(&[][..], |f| &core.module.funcs[f].blocks);
+        match blocks.iter().rev().find_map(|b| core.module.blocks[*b].insts.last()) {
+            Some(&i) => self.site(c, i),
+            None => Site::on_core(core.id),
         }
     }
 
@@ -328,15 +350,46 @@ impl Machine<'_> {
                 None => edges_only.push((queue, id)),
             }
         }
-        if w.blocked.len() > before {
-            return;
-        }
-        // Nothing waits for another core: the queues of this core wait for each other.
+        // What waits behind a meeting is not listed; what only the queues of this core hold up is a cause of its own.
+        let meets = w.blocked.len() > before;
         for (queue, id) in edges_only {
+            if meets && self.held_by_meeting(core, id) {
+                continue;
+            }
             let (insts, queues) = self.unmet(c, core, id);
-            let what = format!("{} on its own core", list(&insts));
+            let action = core.code.action[id.index()];
+            let queue = if action == crate::code::Action::Control { "" } else { queue };
+            let never = core.code.never.get(&id).and_then(|n| n.first());
+            let what = match never {
+                Some(x) => {
+                    format!("`{}` of its own core, which comes only behind it", core.module.insts[*x].name)
+                }
+                None => format!("{} on its own core", list(&insts)),
+            };
             w.blocked.push(Blocked { insts, queues, ..Blocked::new(c, queue, self.site(c, id), what) });
         }
+    }
+
+    /// Something that an instruction waits for, by edges or in its queue, waits at a meeting.
+    fn held_by_meeting(&self, core: &Core<'_>, id: InstId) -> bool {
+        let seg = core.segment();
+        let at: FxHashMap<InstId, usize> = seg.insts.iter().enumerate().map(|(k, i)| (*i, k)).collect();
+        let mut seen = vec![false; seg.insts.len()];
+        let mut open: Vec<usize> = at.get(&id).copied().into_iter().collect();
+        while let Some(k) = open.pop() {
+            if std::mem::replace(&mut seen[k], true) {
+                continue;
+            }
+            let mut queues = (0..QUEUES).filter(|q| [*q as u8, ALL_QUEUES].contains(&seg.queue_of[k]));
+            let head = |q: usize| seg.queues[q].get(core.run.heads[q] as usize).map(|h| *h as usize);
+            if queues.clone().any(|q| head(q) == Some(k) && core.run.waits[q].is_some()) {
+                return true;
+            }
+            open.extend(queues.by_ref().filter_map(head));
+            let deps = core.module.insts[seg.insts[k]].deps.iter();
+            open.extend(deps.filter_map(|d| at.get(&d.inst)).filter(|p| !core.run.done[**p]));
+        }
+        false
     }
 
     /// A queue that waits at a token.
@@ -366,6 +419,8 @@ impl Machine<'_> {
                 queues.extend(q.filter(|q| self.style != Style::Program && !queues.contains(q)));
             }
         }
+        let never = core.code.never.get(&id).into_iter().flatten();
+        out.extend(never.map(|x| core.module.insts[*x].name.to_string()));
         (out, queues)
     }
 
@@ -398,6 +453,13 @@ impl Machine<'_> {
         for b in &w.blocked {
             let on = if b.queue.is_empty() { String::new() } else { format!("{} ", b.queue) };
             d = d.site(b.site.clone().label(format!("{on}waits for {}", b.what)));
+        }
+        for &f in w.finished.iter().filter(|f| ended.contains(f)) {
+            let site = match w.last.get(f).and_then(Option::as_ref) {
+                Some(s) => s.clone().label(format!("the last that core {} met; then it ended", name(f))),
+                None => self.last_place(f).label(format!("core {} ended without meeting", name(f))),
+            };
+            d = d.site(site);
         }
         for b in &w.blocked {
             b.semaphores.iter().for_each(|u| d.notes.extend(u.notes(&name(b.core), b.queue)));

@@ -99,6 +99,8 @@ pub(crate) struct Token {
     pub(crate) name: String,
     /// Cores that write the location.
     pub(crate) writers: Vec<usize>,
+    /// Cores that execute the token.
+    pub(crate) users: Vec<usize>,
     /// Arrivals per core.
     pub(crate) arrived: Vec<u64>,
     /// Who waits: `(core, queue)`.
@@ -120,8 +122,14 @@ pub(crate) struct Sync {
 }
 
 impl Sync {
-    pub(crate) fn add_token(&mut self, name: String, writers: Vec<usize>, cores: usize) -> u32 {
-        self.tokens.push(Token { name, writers, arrived: vec![0; cores], waiting: Vec::new() });
+    pub(crate) fn add_token(
+        &mut self,
+        name: String,
+        writers: Vec<usize>,
+        users: Vec<usize>,
+        cores: usize,
+    ) -> u32 {
+        self.tokens.push(Token { name, writers, users, arrived: vec![0; cores], waiting: Vec::new() });
         self.tokens.len() as u32 - 1
     }
     pub(crate) fn channel(&self, id: u32) -> &Channel {
@@ -240,12 +248,20 @@ impl Machine<'_> {
             let mut bytes = self.sync.buffers.pop().unwrap_or_default();
             self.mem.gather(v, &mut bytes);
             let s = Shape::of(v);
-            let marks = self.undef.as_ref().and_then(|u| u.gather(v));
+            let marks = self.undef.as_mut().and_then(|u| {
+                let from = (v.buf, u.first(v)?);
+                let mark = u.carrier(c, id, from);
+                let mut marks = u.gather(v)?;
+                marks.iter_mut().filter(|m| **m != 0).for_each(|m| *m = mark);
+                Some(marks)
+            });
             inputs.push(Payload { dtype: s.dtype, rows: s.rows, row_elems: s.row_elems, bytes, marks });
         }
         if plan.folds() && inputs.iter().any(|p| p.marks.is_some()) {
             let at = self.undef.as_ref().and_then(|u| u.first_of(&self.mem, d, &d.ins));
-            self.undefined_use(c, id, at.unwrap_or(0));
+            if let Some(at) = at {
+                self.undefined_use(c, id, at);
+            }
         }
         let core = &mut self.cores[c];
         let swap = matches!(action, Action::Swap | Action::Sb2Sb);
@@ -361,9 +377,9 @@ impl Machine<'_> {
             r?;
             self.nan_guard(c, id);
             self.sync.leave(group);
-        } else if let (Some(Wait::Token { token, .. }), Some(race)) = (wait, &mut self.race) {
+        } else if let (Some(Wait::Token { token, n, .. }), Some(race)) = (wait, &mut self.race) {
             let thread = race.thread(c, q);
-            race.token_leave(token as usize, &self.sync.tokens[token as usize].writers, thread);
+            race.token_leave(token as usize, n, &self.sync.tokens[token as usize].writers, c, thread);
         }
         self.cores[c].last_sync = Some(id);
         Ok(())
@@ -589,7 +605,26 @@ impl Machine<'_> {
             id(inst(other)).unwrap_or(0)
         );
         let mut d = tandem_bir::diag::Diagnostic::new(codes::S0013, text);
-        d.sites = group.members.iter().map(|m| self.site(m.core, m.inst)).collect();
+        let n = group.n;
+        d.sites = group
+            .members
+            .iter()
+            .map(|m| self.site(m.core, m.inst).label(format!("barrier #{n} of its core: first unmatched")))
+            .collect();
+        for m in &group.members {
+            let core = &self.cores[m.core];
+            d = d.note(match core.last_sync {
+                Some(id) => format!(
+                    "core {}: last synchronisation that matched: {}",
+                    core.id,
+                    tandem_bir::diag::render::site_text(&self.site(m.core, id))
+                ),
+                None => format!("core {}: no synchronisation has matched yet", core.id),
+            });
+        }
+        d = d.help(
+            "make both cores come to the same barriers in the same order: compare trip counts and branches",
+        );
         self.diagnostics.push(d);
         Err(Stop { inst: None, fault: Fault::new(codes::S0013, "") })
     }

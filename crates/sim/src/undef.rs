@@ -1,6 +1,7 @@
 //! Undefined bytes (decision D32): which bytes of memory nothing has written, and where they are used.
 //!
-//! Every byte of memory has a mark. Copies, transfers, swaps, transposes, gathers and selects carry marks along; any other
+//! Every byte of memory has a mark; a mark that was carried names the instruction that carried it last, so that a finding can show
+//! the way from where the bytes were left out to where they are used ([`Carrier`]). Copies, transfers, swaps, transposes, gathers and selects carry marks along; any other
 //! instruction that reads a marked byte is a finding (S0021) at that instruction, and its outputs count as defined, so that one
 //! cause gives one finding. Index operands and predicates are uses, so are scalar loads into registers, and so is a destination
 //! that is accumulated onto (explicit PSUM accumulation, folding transfers). An output of the kernel with
@@ -9,7 +10,7 @@
 //! How marks travel through a mover without a second implementation of every mover: the instruction is run with the marked
 //! bytes of its operands set to one pattern, then to another, then as they were. Result bytes that differ between the first two
 //! runs depend on marked bytes. (A byte that ignores its marked source, such as one that a select discards, stays defined.)
-//! This happens only where marks are met, which clean programs do not do.
+//! This happens only where marks are met, which clean programs rarely do.
 //!
 //! Definedness only grows until a mark is carried onto a defined byte, so an instruction with fixed operands that was
 //! found clean is not looked at again before that happens ([`Undef::generation`]).
@@ -18,12 +19,34 @@
 
 use crate::exec::{Arg, Decoded};
 use crate::memory::{BufId, Memory, View};
-use tandem_bir::{AluOp, Attr, CopyMode, Inst, Opcode};
+use tandem_bir::{AluOp, Attr, CopyMode, Inst, InstId, Opcode};
 
-/// Marks of all buffers: 1 = nothing wrote this byte.
+/// Mark of a byte that nothing wrote.
+const NEVER_WRITTEN: u8 = 1;
+/// Mark of the first carrier.
+const FIRST_CARRIER: u8 = 2;
+
+/// An instruction that carried undefined bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carrier {
+    /// Simulated core.
+    pub(crate) core: usize,
+    /// The mover.
+    pub(crate) inst: InstId,
+    /// One of the bytes it read, and that byte's mark.
+    pub(crate) from: Byte,
+    mark: u8,
+}
+
+/// A byte of memory.
+pub(crate) type Byte = (BufId, usize);
+
+/// Marks of all buffers: 0 = defined, 1 = nothing wrote this byte, larger = a carrier put it there.
 #[derive(Debug)]
 pub(crate) struct Undef {
     marks: Memory,
+    /// What the marks from [`FIRST_CARRIER`] on mean. When there are no more marks, a carrier hands on the mark it read.
+    carriers: Vec<Carrier>,
     /// Grows when a defined byte becomes undefined.
     pub(crate) generation: u32,
     /// Per core and instruction: the generation in which its operands were found clean, plus one.
@@ -132,11 +155,22 @@ impl Undef {
         for b in 0..mem.len() {
             marks.add(mem.bytes(BufId(b as u32)).len(), 1);
         }
-        Undef { marks, generation: 0, clean: insts.iter().map(|n| vec![0; *n]).collect() }
+        Undef {
+            marks,
+            carriers: Vec::new(),
+            generation: 0,
+            clean: insts.iter().map(|n| vec![0; *n]).collect(),
+        }
     }
     /// Other instructions run next, on the same memory.
     pub(crate) fn next_program(&mut self, insts: &[usize]) {
         self.clean = insts.iter().map(|n| vec![0; *n]).collect();
+        // The carriers of another program: their bytes count as never written.
+        if !std::mem::take(&mut self.carriers).is_empty() {
+            for b in 0..self.marks.len() {
+                self.marks.bytes_mut(BufId(b as u32)).iter_mut().for_each(|m| *m = (*m).min(NEVER_WRITTEN));
+            }
+        }
     }
     /// The instruction's operands were clean and nothing has become undefined since.
     pub(crate) fn known_clean(&self, core: usize, inst: usize) -> bool {
@@ -157,12 +191,42 @@ impl Undef {
         hit
     }
     /// First marked byte of any operand.
-    pub(crate) fn first_of(&self, mem: &Memory, d: &Decoded, args: &[Arg]) -> Option<usize> {
+    pub(crate) fn first_of(&self, mem: &Memory, d: &Decoded, args: &[Arg]) -> Option<Byte> {
+        let of = |v: &View| self.first(v).map(|at| (v.buf, at));
         args.iter().find_map(|a| match a {
-            Arg::View(v) => self.first(v),
-            Arg::Indexed(x) => crate::effects::rows(mem, d, x).iter().find_map(|v| self.first(v)),
+            Arg::View(v) => of(v),
+            Arg::Indexed(x) => crate::effects::rows(mem, d, x).iter().find_map(of),
             Arg::Imm(_) | Arg::Reg(_) => None,
         })
+    }
+    /// The mark for what an instruction carries on from a byte.
+    pub(crate) fn carrier(&mut self, core: usize, inst: InstId, from: Byte) -> u8 {
+        if let Some(k) = self.carriers.iter().position(|c| (c.core, c.inst) == (core, inst)) {
+            return k as u8 + FIRST_CARRIER;
+        }
+        let mark = self.mark(from).max(NEVER_WRITTEN);
+        if self.carriers.len() >= usize::from(u8::MAX - FIRST_CARRIER) {
+            return mark;
+        }
+        self.carriers.push(Carrier { core, inst, from, mark });
+        self.carriers.len() as u8 - 1 + FIRST_CARRIER
+    }
+    fn mark(&self, (buf, at): Byte) -> u8 {
+        self.marks.bytes(buf).get(at).copied().unwrap_or(0)
+    }
+    /// The instructions that carried a byte, the last one first.
+    pub(crate) fn way(&self, byte: Byte) -> Vec<Carrier> {
+        let mut out: Vec<Carrier> = Vec::new();
+        let mut mark = self.mark(byte);
+        while let Some(c) = mark.checked_sub(FIRST_CARRIER).and_then(|k| self.carriers.get(usize::from(k))) {
+            // The table keeps one way into an instruction: in loops it may lead back.
+            if out.iter().any(|x| (x.core, x.inst) == (c.core, c.inst)) {
+                break;
+            }
+            out.push(*c);
+            mark = c.mark;
+        }
+        out
     }
     /// All bytes of a view are defined now.
     pub(crate) fn define(&mut self, v: &View) {
@@ -183,7 +247,7 @@ impl Undef {
         v.for_each_run(|at, len| {
             for (to, new) in m[at..at + len].iter_mut().zip(&marks[from..]) {
                 lost |= *to == 0 && *new != 0;
-                *to = u8::from(*new != 0);
+                *to = *new;
             }
             from += len;
         });

@@ -73,6 +73,24 @@ fn bytes_that_are_not_shared_or_were_written_again_are_no_finding() {
 }
 
 #[test]
+fn two_names_that_a_run_uses_as_one_tensor_are_no_finding() {
+    // `b` is read where only `a` has written, and then changed in place: a view of `a`, although no alias says so.
+    let inplace = "u = TensorScalarPtr DVE @b[[8,4] [1,4]] float32 <- @b[[8,4] [1,4]] float32, 2.0 float32 \
+                   {op0 = mult, reverse0 = false, op1 = bypass, reverse1 = false} !loc k.py:2:1\n";
+    assert!(run(&(fill("wa", "a", 1) + inplace + &copy("ra", "a", 0, 8, 3))).is_empty());
+    // The use as a view may come after the read.
+    let late = fill("wa", "a", 1)
+        + "w = Memset DVE @b[[8,4] [1,2]] float32 {mode = Const, constant = 1} !loc k.py:2:1\n"
+        + &copy("ra", "a", 0, 8, 3)
+        + &copy("rb", "b", 0, 4, 4);
+    assert!(run(&late).is_empty());
+    // Reading what it wrote itself shows nothing: the finding stays.
+    let own =
+        fill("wa", "a", 1) + &fill("wb", "b", 2) + &copy("rb", "b", 0, 8, 3) + &copy("ra", "a", 0, 8, 4);
+    assert_eq!(run(&own).len(), 1);
+}
+
+#[test]
 fn a_loop_is_followed_in_time_not_in_text() {
     // In the text every use of `a` comes before the first of `b`; in the second round it does not.
     let body = |read_first: &str| {

@@ -347,6 +347,45 @@ fn distinct_interleaved_views_cost_near_linear_time_and_memory_is_flat_once_orde
 }
 
 #[test]
+fn what_the_race_check_keeps_does_not_grow_with_the_rounds_of_a_loop() {
+    // Every round both cores write their half of a slot and read the other's half of the slot before, a barrier between.
+    let program = |rounds: u64| {
+        let module = |c: usize| {
+            format!(
+                "module @nc0{c} core {c} arch gen3 {{
+  func @main {{
+    set @s_set = Internal Tensor Shared float32 [64] {{ loc @s = DRAM [256] addr 0 }}
+    set @a_set = Internal NeuronSBTensor Local float32 [1 x 8] {{ loc @a = SB [1, 32] addr 0 allocated }}
+    block b0 {{
+      l = Loop Unassigned {{LoopAxis = {{\"name\":\"k\",\"lb\":0,\"ub\":{rounds},\"stride\":1}}}} regions {{
+        block inner {{
+          w = Memset DVE @s[off {c}, [2,8], dyn(16*mod(axis(k), 4)) dim 0] float32 {{mode = Const, constant = 0}}
+          bar0 = CoreBarrier Pool {{cores = [0, 1]}}
+          r = DMACopy SP @a[[8,1] [1,8]] float32 <- @s[off {}, [16,1] [2,8], dyn(16*mod(axis(k), 4)) dim 0] float32
+          bar1 = CoreBarrier Pool {{cores = [0, 1]}}
+        }}
+      }}
+    }}
+  }}
+}}
+",
+                1 - c
+            )
+        };
+        let src = format!("bir 1\nprogram \"t\" lnc 2 level bir\n{}{}", module(0), module(1));
+        text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)))
+    };
+    let kept = |rounds: u64| {
+        let o = run_with(&program(rounds), RunOptions::default());
+        assert_eq!(o.stop, StopReason::Finished, "{}", show(&o.diagnostics));
+        assert!(o.diagnostics.is_empty(), "{}", show(&o.diagnostics));
+        assert_eq!(o.stats.count(0, Opcode::Memset), rounds);
+        o.race_records
+    };
+    assert_eq!(kept(1_000), kept(100_000));
+}
+
+#[test]
 fn sample_kernels_compute_the_same_bytes_under_every_schedule() {
     let seeds: u64 = if cfg!(debug_assertions) { 2 } else { 100 };
     let mut names: Vec<String> = std::fs::read_dir(folder())

@@ -149,3 +149,65 @@ module @nc00 core 0 arch gen3 {
         assert_eq!(o.diagnostics[0].severity, severity);
     }
 }
+
+/// Codes of a mover from `u`, whose left half alone is written, into `b`, and a use of a view of `b`; `i` holds `index`.
+fn moved(mover: &str, index: u32, used: &str) -> Vec<Diagnostic> {
+    let src = format!(
+        "bir 1
+program \"t\" lnc 1 level bir
+module @nc00 core 0 arch gen3 {{
+  func @main {{
+    set @u_set = Internal NeuronSBTensor Local float32 [32 x 32] {{ loc @u = SB [32, 128] addr 0 allocated }}
+    set @b_set = Internal NeuronSBTensor Local float32 [32 x 32] {{ loc @b = SB [32, 128] addr 128 allocated }}
+    set @i_set = Internal NeuronSBTensor Local uint32 [32 x 32] {{ loc @i = SB [32, 128] addr 256 allocated }}
+    set @c_set = Internal NeuronSBTensor Local float32 [32 x 32] {{ loc @c = SB [32, 128] addr 384 allocated }}
+    set @d_set = Internal Tensor Local float32 [32 x 32] {{ loc @d = DRAM [32, 128] addr 0 allocated }}
+    block b0 {{
+      wu = Memset DVE @u[[32,32] [1,16]] float32 {{mode = Const, constant = 0}} !loc k.py:1:1
+      wi = Memset DVE @i[[32,32] [1,32]] uint32 {{mode = Const, constant = {index}}} !loc k.py:2:1
+      {mover} !loc k.py:3:1
+      use = TensorTensor DVE @c{used} float32 <- @b{used} float32, @b{used} float32 {{op = add}} !loc k.py:9:1
+    }}
+  }}
+}}
+"
+    );
+    let p = text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)));
+    let o = Simulator::new(&p, RunOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e))).run();
+    assert_eq!(o.stop, StopReason::Finished, "{mover}: {}", show(&o.diagnostics));
+    o.diagnostics
+}
+
+#[test]
+fn marks_travel_with_the_bytes_through_every_kind_of_mover() {
+    let (left, right) = ("[[32,32] [1,16]]", "[off 16, [32,32] [1,16]]");
+    let (upper, lower) = ("[[32,16] [1,32]]", "[off 512, [32,16] [1,32]]");
+    let copy = format!("m = TensorCopy DVE @b{ALL} float32 <- @u{ALL} float32");
+    let dma = format!("m = DMACopy SP @b{ALL} float32 <- @u{ALL} float32");
+    let twice = format!(
+        "m0 = DMACopy SP @d{ALL} float32 <- @u{ALL} float32\n m = DMACopy SP @b{ALL} float32 <- @d{ALL} float32"
+    );
+    let transpose = format!("m = StreamTranspose DVE @b{ALL} float32 <- @u{ALL} float32");
+    let gather = format!("m = Gather Pool @b{ALL} float32 <- @u{ALL} float32, @i{ALL} uint32");
+    for (mover, index, clean, dirty) in [
+        (&copy, 0, left, Some(right)),
+        (&dma, 0, left, Some(right)),
+        (&twice, 0, left, Some(right)),
+        (&transpose, 0, upper, Some(lower)),
+        (&gather, 3, ALL, None),
+        (&gather, 20, "[[32,32] [1,0]]", Some(ALL)),
+    ] {
+        if !clean.contains(",0]]") {
+            let d = moved(mover, index, clean);
+            assert!(d.is_empty(), "{mover}, {clean}: {}", show(&d));
+        }
+        let Some(dirty) = dirty else { continue };
+        let d = moved(mover, index, dirty);
+        assert_eq!(d.len(), 1, "{mover}, {dirty}: {}", show(&d));
+        let text = show(&d);
+        // The use, the mover, and what left the bytes out.
+        for line in ["k.py:9:1", "k.py:3:1", "k.py:1:1"] {
+            assert!(text.contains(line), "{mover}: {text}");
+        }
+    }
+}

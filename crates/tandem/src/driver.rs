@@ -120,6 +120,24 @@ pub fn to_bir_from(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> S
     stage_bir(input, args, hooks, false)
 }
 
+/// The stage of level `bir` for a program whose cores do not meet as they should: modules of different structure are let through.
+/// `None` when there is none.
+pub fn to_bir_as_given(input: Input, args: &CompileArgs) -> Option<Staged> {
+    let mut staged = stage_bir(input, args, &mut NoHooks, true);
+    staged.program.as_ref()?;
+    staged.diags.retain(|d| !d.is_error());
+    Some(staged)
+}
+
+/// The findings say that the program cannot be lowered because its cores do not meet in the same way.
+pub fn cores_disagree(diags: &[Diagnostic]) -> bool {
+    let is = |d: &&Diagnostic| {
+        d.code == codes::L0010 || d.code == codes::L0011 || d.code.info().id.starts_with("C11")
+    };
+    let mut errors = diags.iter().filter(|d| d.is_error()).peekable();
+    errors.peek().is_some() && errors.all(|d| is(&d))
+}
+
 /// `lenient`: cores of different structure are a finding, but the program comes back for the checks that say more.
 fn stage_bir(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks, lenient: bool) -> Staged {
     let mut out = Staged::default();

@@ -49,18 +49,33 @@ pub fn load(path: &Path) -> Result<Input, Vec<Diagnostic>> {
     if path.is_dir() {
         return fs::read_dir(path).map(|p| Input::Bir(Box::new(p), BirForm::Folder));
     }
+    parse(bytes(path)?, path)
+}
+
+/// The bytes of a file or of standard input (`-`).
+///
+/// # Errors
+/// One finding for a file that cannot be opened (U0002).
+pub fn bytes(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
     let bytes = if path.as_os_str() == "-" {
         let mut v = Vec::new();
         std::io::stdin().lock().read_to_end(&mut v).map(|_| v)
     } else {
         std::fs::read(path)
     };
-    let bytes = bytes.map_err(|e| {
+    bytes.map_err(|e| {
         vec![
             Diagnostic::new(codes::U0002, format!("cannot read {}: {e}", path.display()))
                 .note("the vendor's text for a missing kernel file is `fail to locate KLIR artifact`"),
         ]
-    })?;
+    })
+}
+
+/// Reads what a file holds; constants lie beside `path`.
+///
+/// # Errors
+/// What the reader of its kind says.
+pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Input, Vec<Diagnostic>> {
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     if container::is_container(&bytes) {
         let p = container::decode(&bytes).map_err(|d| vec![d])?;

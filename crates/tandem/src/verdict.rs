@@ -208,6 +208,17 @@ pub fn of_check(program: Option<&Program>, diags: &[Diagnostic], skipped: bool) 
             return Verdict::NotCovered { why };
         }
     }
+    for m in &p.modules {
+        let moves = |i: &tandem_bir::Inst| {
+            let all = i.ins.iter().chain(&i.outs).chain(i.indirection_ins());
+            all.filter_map(tandem_bir::Operand::as_ap).any(|ap| !ap.is_static())
+        };
+        if let Some((_, _, id)) = m.walk().into_iter().find(|(_, _, i)| moves(&m.insts[*i])) {
+            let at = site_text(&Site::of_inst(&p.locs, m, id));
+            let why = format!("{at} has an address that is worked out at run time; `tandem run` judges it");
+            return Verdict::NotCovered { why };
+        }
+    }
     let why = "they meet in the same order, and what both touch is separated; order inside a core and undefined bytes \
                are judged by `tandem run`";
     Verdict::Proved { all_inputs: true, between_cores: true, why: why.to_owned() }

@@ -2,10 +2,17 @@
 //!
 //! First fit per memory with a lifetime of the whole kernel. Locations of the same function and name get the same address on
 //! all cores; addresses that the input gives are kept and avoided. On-chip tensors start at partition 0. Remote aliases
-//! and shared DRAM are left to later passes. Not modelled: reuse of on-chip bytes by tensors that are never alive together.
+//! and shared DRAM are left to later passes.
+//!
+//! Where the tensors of SBUF or PSUM do not fit in this way, tensors that are never alive together share bytes: the largest
+//! tensors first, each at the lowest address that is free while it is alive on every core that has it. What *alive* means, and what
+//! sharing may hide, says [`super::lifetimes`].
 
+use super::lifetimes::{Life, lifetimes};
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use indexmap::IndexMap;
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::{AddressSpace, CompactString, MemLocId, MemoryType, Program, Storage};
@@ -105,12 +112,17 @@ impl FreeList {
     }
 }
 
+/// Tensors by function and name.
+type Wants = IndexMap<(CompactString, CompactString), Want>;
+
 #[derive(Default)]
 struct Want {
     bytes: u64,
     partitions: u64,
     fixed: Option<u64>,
     users: Vec<(usize, MemLocId)>,
+    /// Locations of the name that have an address: module, location, first byte.
+    placed: Vec<(usize, MemLocId, u64)>,
 }
 
 fn allocate_memory(
@@ -131,7 +143,7 @@ fn allocate_memory(
         Memory::Psum => (spec.psum_bytes, ON_CHIP_ALIGN, spec.psum_bank_bytes),
         Memory::Dram => (spec.hbm_bytes, DRAM_ALIGN, 0),
     };
-    let mut wants: IndexMap<(CompactString, CompactString), Want> = IndexMap::new();
+    let mut wants = Wants::new();
     let mut used = FreeList::default();
     for mi in range.clone() {
         let m = &p.modules[mi];
@@ -170,6 +182,7 @@ fn allocate_memory(
                         let at = loc.addr.saturating_add(bank);
                         used.take(at, at.saturating_add(bytes));
                         w.fixed.get_or_insert(at);
+                        w.placed.push((mi, l, at));
                     } else {
                         w.users.push((mi, l));
                     }
@@ -179,25 +192,34 @@ fn allocate_memory(
             }
         }
     }
+    if let Some(((_, name), w)) =
+        wants.iter().find(|(_, w)| !w.users.is_empty() && w.partitions > spec.partitions)
+    {
+        let d = Diagnostic::new(
+            codes::L0003,
+            format!("tensor {name} has {} partitions, the memory has {}", w.partitions, spec.partitions),
+        );
+        return Err(cx.fail(d));
+    }
+    let given = used.clone();
+    let at = match one_by_one(&wants, &mut used, align, limit, wall) {
+        Ok(at) => at,
+        Err(k) if mem == Memory::Dram => {
+            let alive: Vec<usize> = (0..wants.len()).collect();
+            return Err(cx.fail(capacity_error(p, &range, mem, limit, k, &alive, &wants)));
+        }
+        Err(_) => {
+            used = given;
+            match by_life(p, range.clone(), &wants, &mut used, align, limit, wall) {
+                Ok(at) => at,
+                Err((k, alive)) => {
+                    return Err(cx.fail(capacity_error(p, &range, mem, limit, k, &alive, &wants)));
+                }
+            }
+        }
+    };
     let mut placed = 0;
-    for k in 0..wants.len() {
-        let Some(((_, name), w)) = wants.get_index(k) else { continue };
-        if w.users.is_empty() {
-            continue;
-        }
-        if w.partitions > spec.partitions {
-            let d = Diagnostic::new(
-                codes::L0003,
-                format!("tensor {name} has {} partitions, the memory has {}", w.partitions, spec.partitions),
-            );
-            return Err(cx.fail(d));
-        }
-        let at = w.fixed.or_else(|| used.first_fit(w.bytes, align, limit, wall));
-        let Some(at) = at else {
-            return Err(cx.fail(capacity_error(p, &range, mem, limit, name, w.bytes, &wants)));
-        };
-        // rounding up keeps the list of used ranges short
-        used.take(at, at.saturating_add(w.bytes.checked_next_multiple_of(align).unwrap_or(w.bytes)));
+    for ((_, w), at) in wants.iter().zip(at) {
         for &(mi, l) in &w.users {
             let loc = &mut p.modules[mi].memlocs[l];
             loc.allocated = true;
@@ -220,21 +242,104 @@ fn allocate_memory(
     Ok(())
 }
 
+/// Addresses with bytes of its own for every tensor; the first that does not fit is the error.
+fn one_by_one(
+    wants: &Wants,
+    used: &mut FreeList,
+    align: u64,
+    limit: u64,
+    wall: u64,
+) -> Result<Vec<u64>, usize> {
+    let mut out = vec![0; wants.len()];
+    for (k, w) in wants.values().enumerate().filter(|(_, w)| !w.users.is_empty()) {
+        let at = w.fixed.or_else(|| used.first_fit(w.bytes, align, limit, wall)).ok_or(k)?;
+        // rounding up keeps the list of used ranges short
+        used.take(at, at.saturating_add(rounded(w.bytes, align)));
+        out[k] = at;
+    }
+    Ok(out)
+}
+
+fn rounded(bytes: u64, align: u64) -> u64 {
+    bytes.checked_next_multiple_of(align).unwrap_or(bytes)
+}
+
+/// Addresses where tensors that are never alive together may share bytes. The error is the tensor that does not fit, with those
+/// that are alive together with it.
+fn by_life(
+    p: &Program,
+    range: std::ops::Range<usize>,
+    wants: &Wants,
+    used: &mut FreeList,
+    align: u64,
+    limit: u64,
+    wall: u64,
+) -> Result<Vec<u64>, (usize, Vec<usize>)> {
+    let elsewhere: FxHashSet<CompactString> = p.modules[range.clone()]
+        .iter()
+        .flat_map(|m| {
+            m.memlocs.values().filter_map(|l| l.remote_local_target.as_ref().map(|t| t.name.clone()))
+        })
+        .collect();
+    let lives: Vec<_> = range.clone().map(|mi| lifetimes(&p.modules[mi], &elsewhere)).collect();
+    let life = |mi: usize, l: MemLocId| lives[mi - range.start][l];
+    // What lies where: first byte, end, lifetimes by module.
+    type Taken = (u64, u64, SmallVec<[(usize, Life); 2]>);
+    let mut taken: Vec<Taken> = Vec::new();
+    for w in wants.values() {
+        for &(mi, l, at) in &w.placed {
+            taken.push((at, at.saturating_add(w.bytes), SmallVec::from_iter([(mi, life(mi, l))])));
+        }
+    }
+    let mut out = vec![0; wants.len()];
+    let mut order: Vec<usize> = (0..wants.len()).filter(|k| !wants[*k].users.is_empty()).collect();
+    order.sort_by_key(|k| (wants[*k].fixed.is_none(), std::cmp::Reverse(wants[*k].bytes), *k));
+    for k in order {
+        let w = &wants[k];
+        let mine: SmallVec<[(usize, Life); 2]> = w.users.iter().map(|&(mi, l)| (mi, life(mi, l))).collect();
+        let together = |other: &[(usize, Life)]| {
+            mine.iter().any(|(m, a)| other.iter().any(|(n, b)| m == n && a.meets(*b)))
+        };
+        let mut free = FreeList::default();
+        taken.iter().filter(|t| together(&t.2)).for_each(|t| free.take(t.0, t.1));
+        let Some(at) = w.fixed.or_else(|| free.first_fit(w.bytes, align, limit, wall)) else {
+            let alive = |w: &Want| {
+                let l: Vec<(usize, Life)> = w
+                    .users
+                    .iter()
+                    .copied()
+                    .chain(w.placed.iter().map(|x| (x.0, x.1)))
+                    .map(|(mi, l)| (mi, life(mi, l)))
+                    .collect();
+                together(&l)
+            };
+            return Err((k, (0..wants.len()).filter(|j| alive(&wants[*j])).collect()));
+        };
+        let end = at.saturating_add(rounded(w.bytes, align));
+        used.take(at, end);
+        taken.push((at, end, mine));
+        out[k] = at;
+    }
+    Ok(out)
+}
+
 fn capacity_error(
     p: &Program,
     range: &std::ops::Range<usize>,
     mem: Memory,
     limit: u64,
-    name: &str,
-    bytes: u64,
-    wants: &IndexMap<(CompactString, CompactString), Want>,
+    k: usize,
+    alive: &[usize],
+    wants: &Wants,
 ) -> Diagnostic {
     let (what, per) = match mem {
         Memory::Sb => ("SBUF", " per partition"),
         Memory::Psum => ("PSUM", " per partition"),
         Memory::Dram => ("DRAM", ""),
     };
-    let mut alive: Vec<(&str, u64)> = wants.iter().map(|((_, n), w)| (n.as_str(), w.bytes)).collect();
+    let named = |k: &usize| wants.get_index(*k).map_or(("?", 0), |((_, n), w)| (n.as_str(), w.bytes));
+    let (name, bytes) = named(&k);
+    let mut alive: Vec<(&str, u64)> = alive.iter().map(named).collect();
     let total: u64 = alive.iter().fold(0, |a, (_, b)| a.saturating_add(*b));
     alive.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let more = alive.len().saturating_sub(MAX_NAMED);
@@ -246,11 +351,13 @@ fn capacity_error(
     let core = p.modules.get(range.start).and_then(|m| m.core).unwrap_or(tandem_bir::CoreId(0));
     Diagnostic::new(
         codes::L0003,
-        format!("{what} is full: {name} needs {bytes} bytes{per}, the tensors alive need {total} of {limit}"),
+        format!(
+            "{what} is full: {name} needs {bytes} bytes{per}, the tensors alive with it need {total} of {limit}, itself included"
+        ),
     )
     .site(Site::on_core(core))
-    .note(format!("alive at the same time: {}", list.join(", ")))
-    .help("give tensors addresses that share bytes when they are never alive together, or make tiles smaller")
+    .note(format!("alive at some time together with {name}: {}", list.join(", ")))
+    .help("make tiles smaller, or shorten the time between the first and the last use of a tensor")
 }
 
 /// Placement check of one location for other passes: its bytes lie below the limit.

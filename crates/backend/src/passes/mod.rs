@@ -8,6 +8,7 @@ pub mod dead_code_elim;
 pub mod expand_replication;
 pub mod extend_shared_lifetimes;
 pub mod insert_ptcom;
+mod lifetimes;
 pub mod lnc_splitter;
 pub mod local_allreduce;
 pub mod localize_shared_memory;

@@ -3,6 +3,7 @@
 pub mod cfg;
 pub mod data;
 pub mod dom;
+pub mod edges;
 pub mod footprint;
 pub mod sb2sb;
 pub mod scc;

@@ -56,6 +56,20 @@ impl Site {
             ..Site::default()
         }
     }
+    /// The same for an instruction that a pass may have inserted: without a position of its own it stands at that of the last
+    /// instruction before it in its block that has one, else of the first behind it.
+    pub fn near_inst(locs: &LocTable, module: &Module, inst: InstId) -> Site {
+        let mut s = Site::of_inst(locs, module, inst);
+        if s.pos.is_none()
+            && let Some(list) = module.blocks.values().map(|b| &b.insts).find(|l| l.contains(&inst))
+        {
+            let at = list.iter().position(|i| *i == inst).unwrap_or(0);
+            let (before, behind) = list.split_at(at);
+            s.pos =
+                before.iter().rev().chain(behind).find_map(|i| locs.source(module.insts[*i].loc)).cloned();
+        }
+        s
+    }
     /// The same with a label.
     pub fn label(mut self, label: impl Into<String>) -> Site {
         self.label = label.into();

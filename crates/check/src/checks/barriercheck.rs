@@ -1,29 +1,36 @@
 //! Conflicting accesses of two cores are separated by a core barrier.
 //!
-//! Definition (the specification, file 05 §10): on a lowered program every instruction has a *band*, the largest barrier
-//! index that certainly happened before it and the smallest that certainly happens after it, by dependency edges, by the
-//! order of compute engines, and by the join at block ends. Two accesses of different cores to the same physical bytes, one
-//! of them a write, must have bands that do not meet, unless the two are one synchronised operation (the k-th GPSIMD swap
-//! or the k-th kept collective of both cores) or a completion token orders them. DMA transfers have no order by queue,
-//! since a queue starts them in order but does not wait for them. An instruction pair is reported once, and pairs that one
-//! more barrier would order are one finding.
+//! Definition (the specification, file 05 §10): on a lowered program every access has a *band*, the largest barrier index
+//! that certainly happened before it and the smallest that certainly happens after it. A CoreBarrier is a full fence of its
+//! core (decision D17), so the bands follow from the places of the barriers alone, whatever edges name them
+//! (`docs/rationale/030-barrier-is-a-fence.md`). Two accesses of different cores to the same physical bytes, one of them
+//! a write, must have bands that do not meet, or be ordered by what else two cores meet at: swaps, collectives, completion
+//! tokens, transfers with a remote notification (decision D24). For pairs whose bands meet that order is worked out exactly,
+//! queue by queue ([`crate::clocks`]). An instruction pair is reported once, and pairs that one more barrier would order
+//! are one finding.
 //!
-//! May miss: transfers of run-time address; accesses of different iterations of a loop; everything beyond
-//! [`crate::CheckOptions::max_pairs`] (then a note says so); positions behind a nested region are numbered before it.
-//! Reports falsely: when both cores write equal values.
+//! What is compared. A program whose cores execute one list of instructions without choices (no loop, branch or call that
+//! decides anything) is compared as a whole, and what is found is what the race check of a run finds between the cores. Otherwise the
+//! blocks that both cores have are compared one by one, each from one nested region or call to the next, and the end of each
+//! block behind its last meeting with the beginning of every block that it leads to without a meeting on any way; blocks that known
+//! registers never choose are left out, and so is everything when another check has found that the cores do not meet equally
+//! often.
 //!
-//! Transfers with a remote notification (decision D24) order like barriers, in bands of their own: the k-th of one core
-//! belongs to the k-th of the other, and what follows one follows both.
+//! May miss: transfers of run-time address; in programs with loops or branches accesses of different iterations, and accesses
+//! between which some way meets; everything beyond [`crate::CheckOptions::max_pairs`] (then a note says so); everything when
+//! the cores do not come to the end of a list (the checks of meetings and of queues say why).
+//! Reports falsely: in programs with loops or branches, for a way that depends on data and that no input takes on both cores. Two
+//! cores that write equal values count as a conflict.
 
-use crate::Cx;
+use crate::clocks::{self, Order};
 use crate::meet::{self, Kind};
+use crate::stretches::{Unit, across, units};
+use crate::{Cx, Ranks};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::analysis::footprint::{Footprint, Space, StorageMap, overlaps};
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::SecondaryMap;
-use tandem_bir::inst::Family;
-use tandem_bir::verify::effective_engine;
-use tandem_bir::{Attr, BlockId, EngineKind, FuncId, InstId, Level, MemLocId, Module, Opcode};
+use tandem_bir::{BlockId, FuncId, InstId, Level, MemLocId, Module, Opcode};
 
 /// Findings reported before the rest is left out (our choice).
 const MAX_FINDINGS: usize = 500;
@@ -32,11 +39,14 @@ pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     if cx.program.level != Level::Lowered || cx.program.lnc_size != 2 {
         return;
     }
+    let meetings = ["C01", "C02", "C03", "C04", "C11"];
+    let agree =
+        !found.iter().any(|d| meetings.iter().any(|p| d.is_error() && d.code.info().id.starts_with(p)));
     let storage = cx.storage();
     let mut budget = cx.options.max_pairs;
     for g in &cx.groups {
         let [a, b] = g.cores else { continue };
-        group(cx, [a, b], [&storage[g.first], &storage[g.first + 1]], &mut budget, found);
+        group(cx, [a, b], [&storage[g.first], &storage[g.first + 1]], agree, &mut budget, found);
     }
     if budget == 0 {
         let message = format!("the barrier check stopped after {} pairs of accesses", cx.options.max_pairs);
@@ -54,54 +64,60 @@ struct Band {
 struct Access {
     side: usize,
     place: (FuncId, BlockId, InstId),
-    /// Position in program order, and the number of its block.
+    /// Position in program order.
     order: u32,
-    block: u32,
     band: Band,
-    /// The same by transfers with a remote notification.
-    notified: Band,
-    /// Identity of a synchronised operation: its opcode class and ordinal.
-    sync: Option<(bool, u32)>,
     write: bool,
     foot: Footprint,
     loc: MemLocId,
-}
-
-/// A completion token of one core.
-struct Token {
-    side: usize,
-    name: String,
-    order: u32,
-    block: u32,
-    foot: Footprint,
 }
 
 fn group(
     cx: &Cx<'_>,
     modules: [&Module; 2],
     storage: [&StorageMap; 2],
+    agree: bool,
     budget: &mut u64,
     found: &mut Vec<Diagnostic>,
 ) {
     let visible = visible_locations(modules, storage);
-    let mut per_space: Vec<(Space, Vec<Access>)> = Vec::new();
-    let mut index: FxHashMap<Space, usize> = FxHashMap::default();
-    let mut tokens = Vec::new();
-    for side in 0..2 {
-        collect(modules[side], storage[side], &visible[side], side, &mut |a| match a {
-            Found::Access(a) => {
-                let next = per_space.len();
-                let at = *index.entry(a.foot.space.clone()).or_insert(next);
-                if at == next {
-                    per_space.push((a.foot.space.clone(), Vec::new()));
-                }
-                per_space[at].1.push(a);
-            }
-            Found::Token(t) => tokens.push(t),
-        });
-    }
     let mut seen: FxHashSet<(InstId, InstId)> = FxHashSet::default();
     let mut hits = Vec::new();
+    for unit in units(cx, modules, agree).into_iter().chain(across(cx, modules, agree)) {
+        let more = compare(cx, modules, storage, &visible, &unit, budget, &mut seen, &mut hits);
+        if !more {
+            break;
+        }
+    }
+    found.extend(one_per_barrier(hits));
+}
+
+/// Compares the accesses of one stretch of both cores; false when the budget is used up.
+#[allow(clippy::too_many_arguments, reason = "what all stretches share, and one of them")]
+fn compare(
+    cx: &Cx<'_>,
+    modules: [&Module; 2],
+    storage: [&StorageMap; 2],
+    visible: &[SecondaryMap<MemLocId, bool>; 2],
+    unit: &Unit,
+    budget: &mut u64,
+    seen: &mut FxHashSet<(InstId, InstId)>,
+    hits: &mut Vec<Hit>,
+) -> bool {
+    let mut per_space: Vec<(Space, Vec<Access>)> = Vec::new();
+    let mut index: FxHashMap<Space, usize> = FxHashMap::default();
+    for side in 0..2 {
+        collect(modules[side], storage[side], &visible[side], unit, side, &mut |a| {
+            let next = per_space.len();
+            let at = *index.entry(a.foot.space.clone()).or_insert(next);
+            if at == next {
+                per_space.push((a.foot.space.clone(), Vec::new()));
+            }
+            per_space[at].1.push(a);
+        });
+    }
+    // Worked out when the first pair asks for it.
+    let mut order: Option<Option<Order>> = None;
     for (_, mut list) in per_space {
         list.sort_by_key(|a| (a.band.lo, a.side, a.order));
         let mut active: [[Vec<usize>; 2]; 2] = Default::default(); // [side][write]
@@ -116,17 +132,24 @@ fn group(
                 live.retain(|&j| list[j].band.hi > x.band.lo);
                 if *budget < live.len() as u64 {
                     *budget = 0;
-                    found.extend(one_per_barrier(hits));
-                    return;
+                    return false;
                 }
                 *budget -= live.len() as u64;
                 for &j in live.iter() {
                     let (p, q) = if x.side == 0 { (x, &list[j]) } else { (&list[j], x) };
-                    if conflict(p, q)
-                        && !token_orders(cx, &tokens, p, q)
-                        && seen.insert((p.place.2, q.place.2))
-                        && hits.len() < MAX_FINDINGS
-                    {
+                    let conflict = p.foot.exact && q.foot.exact && overlaps(&p.foot, &q.foot);
+                    if !conflict || seen.contains(&(p.place.2, q.place.2)) {
+                        continue;
+                    }
+                    let Some(order) = order.get_or_insert_with(|| ordered(cx, modules, visible, unit)) else {
+                        return true;
+                    };
+                    let of = |a: &Access| (a.side, a.place.2, a.write);
+                    if order.before(of(p), of(q)) || order.before(of(q), of(p)) {
+                        continue;
+                    }
+                    seen.insert((p.place.2, q.place.2));
+                    if hits.len() < MAX_FINDINGS {
                         hits.push(Hit {
                             after: p.band.lo.max(q.band.lo),
                             before: p.band.hi.min(q.band.hi),
@@ -138,7 +161,24 @@ fn group(
             active[x.side][usize::from(x.write)].push(i);
         }
     }
-    found.extend(one_per_barrier(hits));
+    true
+}
+
+/// The exact order of a stretch.
+fn ordered(
+    cx: &Cx<'_>,
+    modules: [&Module; 2],
+    visible: &[SecondaryMap<MemLocId, bool>; 2],
+    unit: &Unit,
+) -> Option<Order> {
+    let keep = |side: usize, id: InstId| {
+        let inst = &modules[side].insts[id];
+        let all = inst.ins.iter().chain(inst.indirection_ins()).chain(&inst.outs);
+        all.filter_map(|o| o.as_ap()).any(|a| visible[side][a.loc])
+    };
+    let lists = [0, 1].map(|s| unit.stretch(s));
+    let ranks = matches!(cx.options.ranks, Ranks::Lncs(_));
+    clocks::order(modules, [&lists[0], &lists[1]], cx.options.tokens_order, ranks, &keep).ok()
 }
 
 /// A pair that nothing orders; a barrier in any gap from behind barrier `after` to before barrier `before` would.
@@ -185,37 +225,6 @@ fn one_per_barrier(hits: Vec<Hit>) -> Vec<Diagnostic> {
         out.push(d);
     }
     out
-}
-
-fn conflict(p: &Access, q: &Access) -> bool {
-    let one_operation = p.sync.is_some() && p.sync == q.sync;
-    p.foot.exact
-        && q.foot.exact
-        && !one_operation
-        && !notified(p.notified, q.notified)
-        && overlaps(&p.foot, &q.foot)
-}
-
-/// One access comes before a pair of notifying transfers (or is one of them), the other after it.
-fn notified(p: Band, q: Band) -> bool {
-    let pair = p.lo == p.hi && p == q; // the two transfers themselves are not ordered
-    !pair && (p.hi <= q.lo || q.hi <= p.lo)
-}
-
-/// A write of one core before a token, the other access behind the token of that name on its core.
-fn token_orders(cx: &Cx<'_>, tokens: &[Token], p: &Access, q: &Access) -> bool {
-    let ordered = |w: &Access, after: &Access| {
-        w.write
-            && tokens.iter().any(|t| {
-                t.side == w.side
-                    && w.order < t.order
-                    && overlaps(&t.foot, &w.foot)
-                    && tokens
-                        .iter()
-                        .any(|u| u.side == after.side && u.name == t.name && after.block > u.block)
-            })
-    };
-    cx.options.tokens_order && (ordered(p, q) || ordered(q, p))
 }
 
 fn report(cx: &Cx<'_>, modules: [&Module; 2], p: &Access, q: &Access) -> Diagnostic {
@@ -279,148 +288,46 @@ fn visible_locations(modules: [&Module; 2], storage: [&StorageMap; 2]) -> [Secon
     })
 }
 
-enum Found {
-    Access(Access),
-    Token(Token),
-}
-
 fn collect(
     m: &Module,
     storage: &StorageMap,
     visible: &SecondaryMap<MemLocId, bool>,
+    unit: &Unit,
     side: usize,
-    give: &mut dyn FnMut(Found),
+    give: &mut dyn FnMut(Access),
 ) {
-    let blocks = meet::blocks(m);
-    let by_barrier = bands(m, &blocks, is_barrier);
-    let by_notice = bands(m, &blocks, notifies);
-    let (mut order, mut swaps, mut collectives) = (0u32, 0u32, 0u32);
-    for (n, &(f, b)) in blocks.iter().enumerate() {
-        for &i in &m.blocks[b].insts {
+    let last = unit.sides[side].iter().flat_map(|(_, _, l)| l);
+    let barriers = last.filter(|i| is_barrier(m, **i)).count() as u32;
+    let (mut order, mut count) = (0u32, unit.base[side]);
+    let barriers = barriers + count;
+    for (f, b, list) in &unit.sides[side] {
+        for &i in list {
             let inst = &m.insts[i];
             order += 1;
-            if inst.opcode == Opcode::CoreBarrier {
+            if is_barrier(m, i) {
+                count += 1;
                 continue;
             }
-            if inst.opcode == Opcode::TensorCompletion {
-                for a in inst.ins.iter().filter_map(|o| o.as_ap()) {
-                    let foot = storage.footprint(m, a);
-                    let name = inst.name.to_string();
-                    give(Found::Token(Token { side, name, order, block: n as u32, foot }));
-                }
+            if matches!(inst.opcode, Opcode::CoreBarrier | Opcode::TensorCompletion) {
                 continue;
             }
-            let sync = if inst.opcode == Opcode::GpsimdSb2Sb {
-                swaps += 1;
-                Some((true, swaps))
-            } else if meet::kind_of(inst) == Some(Kind::Collective) {
-                collectives += 1;
-                Some((false, collectives))
-            } else {
-                None
-            };
             let ins = inst.ins.iter().chain(inst.indirection_ins()).map(|o| (o, false));
             for (o, write) in ins.chain(inst.outs.iter().map(|o| (o, true))) {
                 let Some(a) = o.as_ap().filter(|a| visible[a.loc]) else { continue };
-                let foot = storage.footprint(m, a);
-                give(Found::Access(Access {
+                give(Access {
                     side,
-                    place: (f, b, i),
+                    place: (*f, *b, i),
                     order,
-                    block: n as u32,
-                    band: by_barrier[i],
-                    notified: by_notice[i],
-                    sync,
+                    band: Band { lo: count, hi: (count + 1).min(barriers + 1) },
                     write,
-                    foot,
+                    foot: storage.footprint(m, a),
                     loc: a.loc,
-                }));
+                });
             }
         }
-    }
-}
-
-/// Engine whose in-order execution orders an instruction; `None` for transfers.
-fn ordered_engine(m: &Module, i: InstId) -> Option<usize> {
-    let inst = &m.insts[i];
-    if matches!(inst.spec().family, Family::Dma | Family::DmaDescriptor | Family::Collective) {
-        return None;
-    }
-    match effective_engine(inst) {
-        EngineKind::Dma | EngineKind::Unassigned => None,
-        EngineKind::All => Some(EngineKind::Sp as usize),
-        e @ (EngineKind::Pool
-        | EngineKind::Activation
-        | EngineKind::Pe
-        | EngineKind::Dve
-        | EngineKind::Sp) => Some(e as usize),
     }
 }
 
 fn is_barrier(m: &Module, i: InstId) -> bool {
     meet::kind_of(&m.insts[i]) == Some(Kind::Barrier)
-}
-
-fn notifies(m: &Module, i: InstId) -> bool {
-    let inst = &m.insts[i];
-    inst.opcode == Opcode::DmaCopy && !inst.get_ints(Attr::RemoteNotification).is_empty()
-}
-
-/// Bands by the instructions that `mark` selects, numbered from 1 in program order.
-fn bands(
-    m: &Module,
-    blocks: &[(FuncId, BlockId)],
-    mark: fn(&Module, InstId) -> bool,
-) -> SecondaryMap<InstId, Band> {
-    let mut band: SecondaryMap<InstId, Band> = SecondaryMap::with_capacity(m.insts.len());
-    let mut number: SecondaryMap<InstId, u32> = SecondaryMap::with_capacity(m.insts.len());
-    let mut in_block: SecondaryMap<InstId, u32> = SecondaryMap::with_capacity(m.insts.len());
-    let mut count = 0u32;
-    for (n, &(_, b)) in blocks.iter().enumerate() {
-        let entry = count;
-        let mut engines = [entry; 8];
-        for &i in &m.blocks[b].insts {
-            in_block[i] = n as u32 + 1;
-            let engine = ordered_engine(m, i);
-            let mut lo = engine.map_or(entry, |e| engines[e]);
-            for d in &m.insts[i].deps {
-                if in_block[d.inst] == n as u32 + 1 {
-                    lo = lo.max(band[d.inst].lo);
-                }
-            }
-            if mark(m, i) {
-                count += 1;
-                number[i] = count;
-                lo = count;
-            }
-            band[i].lo = lo;
-            if let Some(e) = engine {
-                engines[e] = engines[e].max(lo);
-            }
-        }
-        let exit = count + 1;
-        for &i in &m.blocks[b].insts {
-            band[i].hi = exit;
-        }
-        let mut engines = [exit; 8];
-        for &i in m.blocks[b].insts.iter().rev() {
-            let engine = ordered_engine(m, i);
-            if let Some(e) = engine {
-                band[i].hi = band[i].hi.min(engines[e]);
-            }
-            if number[i] > 0 {
-                band[i].hi = number[i];
-            }
-            let hi = band[i].hi;
-            if let Some(e) = engine {
-                engines[e] = engines[e].min(hi);
-            }
-            for d in &m.insts[i].deps {
-                if in_block[d.inst] == n as u32 + 1 {
-                    band[d.inst].hi = band[d.inst].hi.min(hi);
-                }
-            }
-        }
-    }
-    band
 }

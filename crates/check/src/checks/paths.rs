@@ -10,9 +10,9 @@
 //! the checks of single blocks have found a fault of the meetings. Completion tokens may stand on one core alone and are left
 //! to another check.
 
-use crate::Cx;
 use crate::meet::{self, Kind};
-use rustc_hash::FxHashMap;
+use crate::{Cx, Ranks};
+use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::dtype::NumericClass;
 use tandem_bir::inst::Family;
@@ -29,16 +29,15 @@ pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     if found.iter().any(|d| d.is_error() && meetings.iter().any(|p| d.code.info().id.starts_with(p))) {
         return;
     }
-    for g in &cx.groups {
-        let [a, b] = g.cores else { continue };
-        if let Some(d) = pair(cx, [a, b]) {
+    for (modules, _) in &cx.pairs {
+        if let Some(d) = pair(cx, *modules) {
             found.push(d);
         }
     }
 }
 
 fn pair(cx: &Cx<'_>, modules: [&Module; 2]) -> Option<Diagnostic> {
-    let walks = modules.map(walk);
+    let walks = [0, 1].map(|c| walk(modules[c], rank(cx, modules[c])));
     let [a, b] = &walks;
     let n = a.met.iter().zip(&b.met).take_while(|(x, y)| x.kind == y.kind).count();
     // Where a walk ended early nothing is known about what comes next.
@@ -87,6 +86,11 @@ fn site(cx: &Cx<'_>, m: &Module, x: &Met) -> Site {
     meet::inst_site(cx.program, m, x.func, x.block, x.inst)
 }
 
+/// What the rank instructions answer on a core (decision D14).
+pub(crate) fn rank(cx: &Cx<'_>, m: &Module) -> Option<i64> {
+    (cx.options.ranks == Ranks::Cores).then_some(m.core?).map(|c| i64::from(c.0))
+}
+
 struct Met {
     kind: Kind,
     func: FuncId,
@@ -94,14 +98,19 @@ struct Met {
     inst: InstId,
 }
 
-struct Walk {
+/// The path of a core, as far as it is known.
+pub(crate) struct Walk {
     met: Vec<Met>,
     /// The walk came to the end of the program.
-    complete: bool,
+    pub(crate) complete: bool,
+    /// Blocks that it came to; in the last one it ended.
+    pub(crate) blocks: Vec<BlockId>,
 }
 
-fn walk(m: &Module) -> Walk {
-    let mut w = Walk { met: Vec::new(), complete: false };
+/// Walks a core from its first block. `rank` is what the rank instructions answer.
+pub(crate) fn walk(m: &Module, rank: Option<i64>) -> Walk {
+    let mut w = Walk { met: Vec::new(), complete: false, blocks: Vec::new() };
+    let mut been: FxHashSet<BlockId> = FxHashSet::default();
     let Some(func) = m.all_functions().find(|f| !m.funcs[*f].blocks.is_empty()) else {
         w.complete = true;
         return w;
@@ -115,6 +124,9 @@ fn walk(m: &Module) -> Walk {
     let (mut at, mut steps) = (0usize, 0usize);
     'blocks: while let Some(&block) = list.get(at) {
         at += 1;
+        if been.insert(block) {
+            w.blocks.push(block);
+        }
         for &i in &m.blocks[block].insts {
             steps += 1;
             if steps > MAX_STEPS {
@@ -147,7 +159,7 @@ fn walk(m: &Module) -> Walk {
             if leaves || inst.spec().family == Family::Terminator {
                 return w;
             }
-            registers(inst, &mut regs);
+            registers(inst, rank, &mut regs);
         }
     }
     w.complete = true;
@@ -163,9 +175,11 @@ fn value(o: Option<&Operand>, regs: &FxHashMap<RegId, i64>) -> Option<i64> {
 }
 
 /// What an instruction does to registers; those whose value is not known are forgotten.
-fn registers(inst: &Inst, regs: &mut FxHashMap<RegId, i64>) {
+fn registers(inst: &Inst, rank: Option<i64>, regs: &mut FxHashMap<RegId, i64>) {
     let first = value(inst.ins.first(), regs);
-    let known = if inst.opcode == Opcode::RegisterMove {
+    let known = if inst.opcode == Opcode::GetGlobalRankId {
+        rank
+    } else if inst.opcode == Opcode::RegisterMove {
         first
     } else if inst.opcode == Opcode::RegisterAlu && !inst.get_bool(Attr::Is64bit) {
         let op: AluOp = inst.get_enum(Attr::Op).unwrap_or(AluOp::Bypass);

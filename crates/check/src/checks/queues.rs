@@ -1,60 +1,55 @@
 //! The queues of one core do not wait for each other in a circle.
 //!
-//! Definition: inside a stretch of a block without control instructions, an instruction starts after the one before it in
-//! its engine's queue has completed (a transfer: has been issued), and after everything its edges name has completed;
-//! transfers of one engine complete in order. If these orders form a cycle, none of its instructions ever starts. The queues
-//! are the simulator's: one per engine, transfers without an engine belong to SP.
+//! Definition: inside a block an instruction starts after the one before it in its engine's queue has completed (a transfer:
+//! has been issued), and after everything its edges name has completed; transfers of one engine complete in order; a control
+//! instruction (a CoreBarrier, a loop, a branch) starts after everything before it has completed, and everything behind it
+//! starts after it (decisions D17, D25). If these orders form a cycle, none of its instructions ever starts. The same for an
+//! edge to a producer whose block comes only after the consumer's ([`tandem_bir::analysis::edges`]). The queues are the
+//! simulator's: one per engine, transfers without an engine belong to SP.
 //!
-//! May miss: cycles through the other core (see the check of orders). Reports falsely: no, for these queues.
+//! May miss: cycles through the other core (see the checks of orders and of pending waits). Reports falsely: no, for these queues.
 
 use crate::Cx;
+use crate::clocks::{QUEUES, queue};
 use crate::meet;
 use rustc_hash::FxHashMap;
+use tandem_bir::analysis::edges::{ends_segment, never_met};
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::verify::effective_engine;
-use tandem_bir::{BlockId, EngineKind, FuncId, InstId, Level, Module, Opcode};
-
-/// In-order queues of a core.
-const QUEUES: usize = 5;
+use tandem_bir::{BlockId, FuncId, InstId, Level, Module};
 
 pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     if cx.program.level != Level::Lowered {
         return;
     }
     for m in &cx.program.modules {
+        let before = found.len();
+        let mut place: FxHashMap<InstId, (FuncId, BlockId)> = FxHashMap::default();
         for (f, b) in meet::blocks(m) {
-            for segment in m.blocks[b].insts.split(|i| is_control(m.insts[*i].opcode)) {
-                one(cx, m, (f, b), segment, found);
-            }
+            one(cx, m, (f, b), &m.blocks[b].insts, found);
+            place.extend(m.blocks[b].insts.iter().map(|i| (*i, (f, b))));
         }
-    }
-}
-
-fn is_control(op: Opcode) -> bool {
-    matches!(
-        op,
-        Opcode::CompareAndBranch
-            | Opcode::UnconditionalBranch
-            | Opcode::Return
-            | Opcode::Exit
-            | Opcode::Break
-            | Opcode::Call
-            | Opcode::CoreBarrier
-            | Opcode::Loop
-            | Opcode::DynamicForLoop
-            | Opcode::DoWhile
-    )
-}
-
-/// Queue of an instruction; `None` for one that sits in all of them.
-fn queue(m: &Module, i: InstId) -> Option<usize> {
-    match effective_engine(&m.insts[i]) {
-        EngineKind::Pe => Some(0),
-        EngineKind::Activation => Some(1),
-        EngineKind::Dve => Some(2),
-        EngineKind::Pool | EngineKind::Unassigned => Some(3),
-        EngineKind::Sp | EngineKind::Dma => Some(4),
-        EngineKind::All => None,
+        if found.len() > before {
+            continue;
+        }
+        let core = m.core.map_or(0, |c| c.0);
+        for (consumer, producer) in never_met(m) {
+            let name = |i: InstId| m.insts[i].name.clone();
+            let message = format!(
+                "deadlock inside core {core}: `{}` waits for `{}`, which comes only after it",
+                name(consumer),
+                name(producer)
+            );
+            let mut d = Diagnostic::new(codes::C0405, message);
+            for (i, label) in
+                [(consumer, "waits by an edge"), (producer, "runs only after the first has completed")]
+            {
+                if let Some(&(f, b)) = place.get(&i) {
+                    d = d.site(meet::inst_site(cx.program, m, f, b, i).label(label));
+                }
+            }
+            found.push(d.help("an edge to what comes later can never be met: drop it"));
+        }
     }
 }
 
@@ -71,6 +66,8 @@ fn one(cx: &Cx<'_>, m: &Module, at: (FuncId, BlockId), list: &[InstId], found: &
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); 2 * list.len()];
     let mut last: [Option<usize>; QUEUES] = [None; QUEUES];
     let mut landed: [Option<usize>; QUEUES] = [None; QUEUES];
+    let mut fence: Option<usize> = None;
+    let mut since = 0;
     for (k, &i) in list.iter().enumerate() {
         let transfer = m.insts[i].opcode.is_dma();
         before[2 * k + 1].push(2 * k);
@@ -81,7 +78,14 @@ fn one(cx: &Cx<'_>, m: &Module, at: (FuncId, BlockId), list: &[InstId], found: &
                 before[2 * k].push(2 * p + 1);
             }
         }
-        let own = queue(m, i);
+        before[2 * k].extend(fence.map(|f| 2 * f + 1));
+        if ends_segment(m.insts[i].opcode) {
+            before[2 * k].extend((since..k).map(|p| 2 * p + 1));
+            (last, landed) = Default::default();
+            (fence, since) = (Some(k), k + 1);
+            continue;
+        }
+        let own = queue(&m.insts[i]);
         let queues = match own {
             Some(q) => q..q + 1,
             None => 0..QUEUES,
@@ -137,7 +141,14 @@ fn one(cx: &Cx<'_>, m: &Module, at: (FuncId, BlockId), list: &[InstId], found: &
     let mut d = Diagnostic::new(codes::C0405, message);
     for (k, id) in ids.iter().enumerate() {
         let next = ids[(k + 1) % ids.len()];
-        let why = if m.insts[*id].deps.iter().any(|d| d.inst == next) { "an edge" } else { "its queue" };
+        let fence = ends_segment(m.insts[*id].opcode) || ends_segment(m.insts[next].opcode);
+        let why = if m.insts[*id].deps.iter().any(|d| d.inst == next) {
+            "an edge"
+        } else if fence {
+            "the fence"
+        } else {
+            "its queue"
+        };
         let site: Site = meet::inst_site(cx.program, m, at.0, at.1, *id);
         d = d.site(site.label(format!(
             "{} waits for `{}` by {why}",

@@ -2,7 +2,7 @@
 
 use crate::cli::{FailOn, Format, Profile, ReportFormat, RunArgs, RunLevel, Uninit};
 use crate::driver::{self, Staged};
-use crate::load::{Input, load};
+use crate::load::{self, Input};
 use crate::out::{self, Console};
 use crate::progress::Passes;
 use crate::verdict::{self, Verdict};
@@ -37,7 +37,13 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
     };
     let a = replay.as_ref().map_or(asked, |r| &r.args);
     let positional = a.files.get(1..).unwrap_or_default();
-    let input = match load(file) {
+    // Standard input is read once; a file can be read again.
+    let kept = match (file.as_os_str() == "-").then(|| load::bytes(file)).transpose() {
+        Ok(b) => b,
+        Err(d) => return report.refused(&d),
+    };
+    let again = || kept.as_ref().map_or_else(|| load::load(file), |b| load::parse(b.clone(), file));
+    let input = match again() {
         Ok(i) => i,
         Err(d) => return report.refused(&d),
     };
@@ -50,10 +56,19 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
         races: opts.race_check,
         undefined: opts.undefined_check && opts.profile.uninit == Uninits::InitBits,
     };
-    let level = if matches!(input, Input::Container(..)) { RunLevel::Bundles } else { a.level };
-    let (staged, linked) = stage(a, input, console);
+    let mut level = if matches!(input, Input::Container(..)) { RunLevel::Bundles } else { a.level };
+    let (mut staged, linked) = stage(a, input, console);
     if let (RunLevel::Bundles, Some(l)) = (level, &linked) {
         looked.tensors = l.cores.iter().any(|c| !c.debug.insts.is_empty());
+    }
+    let mut refused = Vec::new();
+    if linked.is_none() && staged.program.is_none() && driver::cores_disagree(&staged.diags) {
+        // The cores do not meet as they should, so there is nothing to lower: the program as given is run to the place where
+        // they wait for each other.
+        if let Some(given) = again().ok().and_then(|input| driver::to_bir_as_given(input, &a.compile)) {
+            refused = std::mem::replace(&mut staged, given).diags;
+            level = RunLevel::Bir;
+        }
     }
     console.stage("simulating");
     let Some(program) = linked.as_ref().map(|l| &l.program).or(staged.program.as_ref()) else {
@@ -64,14 +79,18 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
         None => Simulator::new(program, opts),
     };
     let result = ready.and_then(|r| simulate(a, r, positional));
-    let (outcome, gathered) = match result {
+    let (mut outcome, gathered) = match result {
         Ok(o) => o,
+        Err(_) if !refused.is_empty() => return report.refused(&refused),
         Err(d) => {
             let mut all = staged.diags;
             all.extend(d);
             return report.refused(&all);
         }
     };
+    if !refused.is_empty() && !explain_refusal(&mut outcome, &refused) {
+        return report.refused(&refused);
+    }
     let mut diags = staged.diags.clone();
     diags.extend(outcome.diagnostics.iter().cloned());
     let verdict = verdict::of_run(program, &diags, &outcome, looked);
@@ -137,6 +156,21 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
             "wait_for": outcome.wait_for.as_ref().map(|w| w.to_json()),
         }),
     )
+}
+
+/// The run of a program that could not be lowered shows why: the first finding that refutes it says what the passes said. False
+/// when the run found nothing.
+fn explain_refusal(o: &mut Outcome, refused: &[Diagnostic]) -> bool {
+    let Some(d) = o.diagnostics.iter_mut().find(|d| verdict::refutes(d)) else { return false };
+    let mut with = d.clone();
+    for r in refused.iter().filter(|r| r.is_error()) {
+        with = with.note(format!(
+            "run at level bir, since the program cannot be lowered: {}: {}",
+            r.code, r.message
+        ));
+    }
+    *d = with;
+    true
 }
 
 /// Where findings go.
