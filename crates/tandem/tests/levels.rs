@@ -206,6 +206,27 @@ fn replay_files_of_the_linked_levels_reproduce() {
     }
 }
 
+/// `use` waits for `make`, which stands behind it on another engine.
+const FORWARD: &str = "      ld = DMACopy DMA @a[[4,8] [1,4]] float32 <- @x[[4,8] [1,4]] float32
+      use = TensorCopy DVE @b[[4,8] [1,4]] float32 <- @c[[4,8] [1,4]] float32 after(make)
+      make = TensorCopy Pool @c[[4,8] [1,4]] float32 <- @a[[4,8] [1,4]] float32 after(ld)
+      st = DMACopy DMA @y[[4,8] [1,4]] float32 <- @b[[4,8] [1,4]] float32 after(use)";
+
+#[test]
+fn an_instruction_may_wait_for_a_later_one() {
+    let t = tempfile::tempdir().expect("a folder");
+    let d = t.path();
+    std::fs::write(d.join("forward.bir"), module(FORWARD).replace("addr 8 ", "addr 128 ")).expect("written");
+    let mut all = Vec::new();
+    for level in ["lowered", "linked", "bundles"] {
+        let r = tandem(d, &["run", "forward.bir", "--random", "1", "--level", level, "-o", level]);
+        assert_eq!(r.exit, 0, "{level}: {}{}", r.out, r.err);
+        assert!(r.out.contains("verdict: proved for all inputs"), "{}", r.out);
+        all.push(std::fs::read(d.join(level).join("y.npy")).expect("the output"));
+    }
+    assert!(all[0] == all[1] && all[0] == all[2]);
+}
+
 /// The cores count different numbers of barriers in a loop: at every level a report with text, JSON and a graph.
 #[test]
 fn a_deadlock_is_reported_at_every_level() {

@@ -72,7 +72,7 @@ fn an_allreduce_is_kept_across_two_lncs_with_inputs_and_outputs_of_their_own() {
     let tmp = tempfile::tempdir().expect("a folder");
     let dir = tmp.path();
     setup(dir);
-    for level in ["bir", "lowered"] {
+    for level in ["bir", "lowered", "linked", "bundles"] {
         for schedule in ["eager", "late", "seed=3"] {
             let out = format!("out-{level}-{schedule}");
             let own = ["-i", "rank0:x=one.npy", "-i", "rank1:x=ten.npy"];
