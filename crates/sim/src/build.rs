@@ -662,7 +662,7 @@ fn program_order(core: &Core<'_>) -> Vec<(u32, u32)> {
     if let Some(t) = core.debug {
         let mut block = None;
         for d in &t.insts {
-            if block.replace(&d.block).is_some_and(|b| b != &d.block) {
+            if block.replace(&d.block).is_some_and(|b| *b != d.block) {
                 stretch += 1;
             }
             if let (Some(o), Some(i)) = (order.get_mut(d.inst.index()), m.insts.get(d.inst)) {

@@ -572,7 +572,7 @@ fn ring(w: &WaitFor) -> Vec<(usize, &'static str)> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); n];
     for (k, b) in w.blocked.iter().enumerate() {
         for (j, o) in w.blocked.iter().enumerate() {
-            let named = b.queues.iter().any(|q| *q == (o.core, o.queue));
+            let named = b.queues.contains(&(o.core, o.queue));
             let whole = b.cores.contains(&o.core) && !b.queues.iter().any(|q| q.0 == o.core);
             if named || whole {
                 next[k].push(j);

@@ -140,7 +140,7 @@ fn a_race_names_both_places_at_every_level() {
         for x in [l.clone(), bundles(&l, true)] {
             let d = race(&eager(&x)).expect("the race");
             assert_eq!(d.sites.len(), 2);
-            assert_eq!(key(&d), key(&want), "{seed}: {}\n{}", show(&[d]), show(&[want.clone()]));
+            assert_eq!(key(&d), key(&want), "{seed}: {}\n{}", show(&[d]), show(std::slice::from_ref(&want)));
         }
         // Without names: the stream and the record.
         let d = race(&eager(&bundles(&l, false))).expect("the race");
@@ -260,6 +260,7 @@ impl Hand {
         i.outs = vec![ap(t)];
         self.push(e, i, waits, updates);
     }
+    #[expect(clippy::too_many_arguments, reason = "one line per instruction of a test program")]
     fn copy(
         &mut self,
         e: usize,
@@ -363,8 +364,8 @@ fn with_reset(ordered: bool, schedule: Schedule) -> Outcome {
     let (t, v) = (h.tile("t", 0), h.tile("v", 32));
     h.fill(0, "one", t, &[], &[(5, 1)]);
     h.copy(1, "use", Opcode::TensorCopy, t, v, &[(5, 1)], &[(6, 1)]);
-    let (wait, go): (&[(u32, i64)], &[(u32, i64)]) =
-        if ordered { (&[(6, 1)], &[(7, 1)]) } else { (&[], &[]) };
+    type Counts = [(u32, i64)];
+    let (wait, go): (&Counts, &Counts) = if ordered { (&[(6, 1)], &[(7, 1)]) } else { (&[], &[]) };
     h.reset(0, "zero", 5, wait, go);
     h.fill(0, "two", t, &[(6, 1)], &[(5, 1)]);
     let wait: &[(u32, i64)] = if ordered { &[(7, 1)] } else { &[] };
