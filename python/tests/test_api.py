@@ -47,11 +47,20 @@ def test_time_of_a_broken_kernel():
     assert e.value.code and e.value.findings
 
 
+def test_report(tmp_path):
+    """One page, of a clean kernel and of a broken one; a notebook shows it in a frame."""
+    page = tandem.trace(k.swap[2], X).report(tmp_path / "page.html", transport="dma")
+    assert page == (tmp_path / "page.html").read_text() and page.startswith("<!DOCTYPE html>")
+    assert "kernels.swap" in page and page._repr_html_().startswith("<iframe srcdoc=")
+    broken = tandem.trace(k.no_barrier[2], X).report()
+    assert "C0601" in broken or "S0020" in broken
+
+
 def test_options_of_the_command():
     """Each option of Python is an option of the command, with the same meaning."""
     from tandem import _verbs
 
-    help_ = {verb: _verbs.command(verb, "--help")[1] for verb in ("run", "time")}
+    help_ = {verb: _verbs.command(verb, "--help")[1] for verb in ("run", "time", "report")}
     for name in tandem.Options.__dataclass_fields__:
         flag = {"race_check": "--no-race-check"}.get(name, "--" + name.replace("_", "-"))
         if name not in ("check", "progress"):

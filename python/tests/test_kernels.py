@@ -249,3 +249,20 @@ def test_ranks_with_inputs_of_their_own():
     assert all(np.array_equal(g, np.vstack([x[0]] * 4)) for g in got)
     with pytest.raises(tandem.KernelError, match="wants float32"):
         traced.run(x[:3], ranks=4)
+
+
+def test_cores_that_store_the_same():
+    """A kernel that does not divide its work is no race; the run says that it compared the values."""
+    x = f32(128, 64)
+    whole = tandem.trace(k.both_cores_whole[2], x)
+    assert str(whole.check()) == "clean"
+    run = whole.run()
+    assert np.array_equal(run[0], 2 * x)
+    assert {(f.code, f.severity) for f in run.findings} == {("S0026", "note")}
+    # Here only the values say it: a warning without them.
+    both = tandem.trace(k.both_cores_sum[2], x)
+    assert [(f.code, f.severity) for f in both.check()] == [("C0601", "warning")]
+    assert np.array_equal(both.run(check=False)[0], x[:, :32] + x[:, 32:])
+    differ = tandem.trace(k.both_cores_differ[2], x)
+    with pytest.raises(tandem.RunError, match="S0020"):
+        differ.run()

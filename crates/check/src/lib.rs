@@ -10,6 +10,7 @@
 //! Control flow is taken as static: blocks of the same name on both cores are compared with each other. What depends on
 //! values at run time (trip counts, branches, register addresses) is the simulator's to find.
 
+mod alike;
 pub mod checks;
 mod clocks;
 mod meet;

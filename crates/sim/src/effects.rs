@@ -2,12 +2,15 @@
 //! of undefined bytes.
 
 use crate::exec::{Arg, Decoded, ExecCx, Indexed, exec};
+use crate::machine::ALL_LISTS;
 use crate::machine::{Machine, Stop};
 use crate::memory::{Memory, View};
 use crate::num::convert::{self, Rules, lanes};
 use crate::numeric_profile::Uninit;
 use crate::race::Role;
-use crate::undef::{Byte, Treatment, controls, folds_into_outputs, partial, selects_by_value, treatment};
+use crate::undef::{
+    Byte, Treatment, controls, folds_into_outputs, looked_at, partial, selects_by_value, treatment,
+};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{Attr, InstId, Operand};
@@ -27,7 +30,7 @@ impl Machine<'_> {
         let mut carried = None;
         match how {
             Treatment::Ignores => {}
-            Treatment::Uses => used = used.or_else(|| u.first_of(&self.mem, d, &d.ins)),
+            Treatment::Uses => used = used.or_else(|| u.first_of(&self.mem, d, &looked_at(d))),
             Treatment::Moves => {
                 let last = d.ins.len();
                 let r = controls(inst);
@@ -195,6 +198,51 @@ impl Machine<'_> {
             .site(self.site(c, id).label(format!("element {at} of the result")));
         self.diagnostics.push(d);
         self.noted.insert((c, id, "S0022"));
+    }
+
+    /// Tells the checks what an instruction touches and runs it. Writes that nothing orders after another core's are judged by
+    /// what they change.
+    pub(crate) fn compute_checked(&mut self, c: usize, id: InstId, thread: usize) -> Result<(), Stop> {
+        if let Some(race) = &mut self.race {
+            race.compare_values = true;
+        }
+        self.touch(c, id, thread, ALL_LISTS);
+        let doubted = match &mut self.race {
+            Some(race) => {
+                race.compare_values = false;
+                !race.doubts.is_empty()
+            }
+            None => false,
+        };
+        if !doubted {
+            return self.compute(c, id);
+        }
+        let before = self.written_bytes(c, id);
+        let done = self.compute(c, id);
+        let changed = done.is_err() || before != self.written_bytes(c, id);
+        let pair = self.race.as_mut().and_then(|r| r.settle(changed));
+        if let Some((a, b)) = pair {
+            self.equal_writes(&a, &b);
+        }
+        done
+    }
+
+    /// The bytes of all outputs of an instruction.
+    fn written_bytes(&self, c: usize, id: InstId) -> Vec<u8> {
+        let d = &self.cores[c].code.decoded[id.index()];
+        let (mut all, mut one) = (Vec::new(), Vec::new());
+        for a in &d.outs {
+            let views = match a {
+                Arg::View(v) => vec![v.clone()],
+                Arg::Indexed(x) => rows(&self.mem, d, x),
+                Arg::Imm(_) | Arg::Reg(_) => continue,
+            };
+            for v in &views {
+                self.mem.gather(v, &mut one);
+                all.append(&mut one);
+            }
+        }
+        all
     }
 
     /// Tells the race check what an instruction touches; `lists` has a bit for inputs, outputs and index operands.

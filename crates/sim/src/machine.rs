@@ -405,8 +405,7 @@ impl<'p> Machine<'p> {
         match action {
             Action::Nothing => self.complete(c, i, true),
             Action::Compute => {
-                self.touch(c, id, thread, ALL_LISTS);
-                self.compute(c, id)?;
+                self.compute_checked(c, id, thread)?;
                 self.complete(c, i, true);
             }
             Action::Scalar => {
@@ -417,8 +416,7 @@ impl<'p> Machine<'p> {
             Action::Transfer => match self.style {
                 Style::Program => {
                     if !core.run.skip[i as usize] {
-                        self.touch(c, id, thread, ALL_LISTS);
-                        self.compute(c, id)?;
+                        self.compute_checked(c, id, thread)?;
                     }
                     self.complete(c, i, true);
                 }
@@ -510,8 +508,7 @@ impl<'p> Machine<'p> {
             race.start(c, i, thread);
         }
         if !skip {
-            self.touch(c, id, thread, ALL_LISTS);
-            self.compute(c, id)?;
+            self.compute_checked(c, id, thread)?;
         }
         if notifies {
             let (done, clock) = self.arrive_notify(c, q, i, id);

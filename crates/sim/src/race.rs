@@ -15,6 +15,10 @@
 //! groups of partitions, so that many distinct strided views of one buffer cost no comparison of all with all. Keeping only the last write (and, per slot, reads not ordered before another read of the slot)
 //! loses no race: whatever races with a forgotten access races with the one that replaced it.
 //!
+//! Two writes of different cores that nothing orders are no race when the second stores what is there already and nothing has
+//! read those bytes before ([`Race::settle`]): a kernel that does not divide its work stores the same output twice. A
+//! note says so (S0026); it holds for the inputs of the run.
+//!
 //! **It never reports falsely**: where the overlap test gives up (`SEARCH_BUDGET`), the two byte sets are compared run by run before
 //! anything is reported (up to four million runs). **It may miss** races on
 //! control paths and addresses that this run did not take, races on registers, and, after a first race between two
@@ -128,6 +132,8 @@ struct Slot {
     fp: Footprint,
     /// Slots that overlap, itself included.
     near: Vec<u32>,
+    /// Something has read it.
+    was_read: bool,
     write: Option<Access>,
     reads: SmallVec<[Access; 2]>,
 }
@@ -211,6 +217,12 @@ pub(crate) struct Race {
     token_left: Vec<Vec<(usize, u64)>>,
     gc_at: usize,
     reported: rustc_hash::FxHashSet<((u32, InstId), (u32, InstId))>,
+    /// The caller compares what a write changes ([`Race::settle`]).
+    pub(crate) compare_values: bool,
+    /// Writes whose values decide whether they race.
+    pub(crate) doubts: Vec<(Access, u32, Access, u32)>,
+    /// Pairs that stored equal values.
+    equal: rustc_hash::FxHashSet<((u32, InstId), (u32, InstId))>,
     /// Place of every instruction in program order, and the stretch it lies in, per core.
     order: Vec<Vec<(u32, u32)>>,
     /// Stretches of two cores that race, and the finding.
@@ -258,6 +270,9 @@ impl Race {
             token_left: users.into_iter().map(|u| u.into_iter().map(|c| (c, 0)).collect()).collect(),
             gc_at: 1 << 14,
             reported: Default::default(),
+            compare_values: false,
+            doubts: Vec::new(),
+            equal: Default::default(),
             order,
             stretches: FxHashMap::default(),
             found: Vec::new(),
@@ -537,7 +552,14 @@ impl Race {
         for &o in &near[1..] {
             self.slots[o as usize].near.push(id);
         }
-        self.slots.push(Slot { buf: v.buf.0, fp, near, write: None, reads: SmallVec::new() });
+        self.slots.push(Slot {
+            buf: v.buf.0,
+            fp,
+            near,
+            was_read: false,
+            write: None,
+            reads: SmallVec::new(),
+        });
         self.most = self.most.max(self.slots.len());
         self.lookup.insert(key, id);
         id
@@ -553,15 +575,21 @@ impl Race {
             role,
         };
         let mut hit: Option<(Access, u32)>;
+        let mut twin: Option<(Access, u32)>;
         let mut follows: Option<Access>;
         loop {
-            (hit, follows) = (None, None);
+            (hit, twin, follows) = (None, None, None);
             let clock = &self.clocks[thread];
             let before = |a: &Access| clock[a.thread as usize] >= a.tick;
             'near: for &n in &self.slots[slot as usize].near {
                 let s = &self.slots[n as usize];
                 let reads = s.reads.iter().filter(|_| role.writes());
                 for a in s.write.iter().chain(reads).filter(|a| !before(a)) {
+                    let both = a.role.writes() && role.writes() && a.core != me.core;
+                    if both && self.compare_values && !self.read_near(slot) {
+                        twin = twin.or(Some((*a, n)));
+                        continue;
+                    }
                     if !self.explained(a, &me) {
                         hit = Some((*a, n));
                         break 'near;
@@ -582,6 +610,9 @@ impl Race {
             (None, Some(other)) => self.as_if_ordered(&other, &me),
             (None, None) => {}
         }
+        if let (None, Some((other, n))) = (hit, twin) {
+            self.doubts.push((other, n, me, slot));
+        }
         let clock = &self.clocks[thread];
         let s = &mut self.slots[slot as usize];
         if role.writes() {
@@ -590,7 +621,29 @@ impl Race {
         } else {
             s.reads.retain(|r| clock[r.thread as usize] < r.tick);
             s.reads.push(me);
+            s.was_read = true;
         }
+    }
+
+    /// Something has read bytes of a slot: whether a write changes them matters to more than the end.
+    fn read_near(&self, slot: u32) -> bool {
+        self.slots[slot as usize].near.iter().any(|n| self.slots[*n as usize].was_read)
+    }
+
+    /// Two writes of different cores that nothing orders wait for their values: they are a race unless the second changed
+    /// nothing. Gives the pair to name in a note, once for each.
+    pub(crate) fn settle(&mut self, changed: bool) -> Option<(Access, Access)> {
+        let mut pair = None;
+        for (other, n, me, slot) in std::mem::take(&mut self.doubts) {
+            if changed {
+                if share_a_byte(&self.slots[n as usize].fp, &self.slots[slot as usize].fp) {
+                    self.report(other, n, me, slot);
+                }
+            } else if self.equal.insert(((other.core, other.inst), (me.core, me.inst))) {
+                pair = pair.or(Some((other, me)));
+            }
+        }
+        pair
     }
 
     fn report(&mut self, other: Access, n: u32, me: Access, slot: u32) {
@@ -680,7 +733,8 @@ impl Race {
 
     /// Forgets slots that no future access can race with, when there are many.
     pub(crate) fn collect(&mut self) {
-        if !self.due() {
+        // Doubts name slots by their number.
+        if !self.due() || !self.doubts.is_empty() {
             return;
         }
         let Some(low) = self.known_to_all() else { return };

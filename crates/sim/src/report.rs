@@ -183,6 +183,19 @@ impl Machine<'_> {
         }
     }
 
+    /// Two writes of different cores stored the same values.
+    pub(crate) fn equal_writes(&mut self, a: &Access, b: &Access) {
+        let inst = |x: &Access| &self.cores[x.core as usize].module.insts[x.inst].name;
+        let core = |x: &Access| self.cores[x.core as usize].id;
+        let text = format!("{}@nc{} and {}@nc{} store the same values", inst(a), core(a), inst(b), core(b));
+        let mut d = Diagnostic::new(codes::S0026, text);
+        for x in [a, b] {
+            let site = self.site(x.core as usize, x.inst);
+            d = d.site(site.label(self.thread_name(x).trim_end_matches(',')));
+        }
+        self.diagnostics.push(d.note("nothing orders them; the second write changed nothing"));
+    }
+
     /// Turns the races found into findings.
     pub(crate) fn race_findings(&mut self) {
         let Some(race) = &mut self.race else { return };

@@ -145,7 +145,25 @@ pub(crate) fn selects_by_value(i: &Inst) -> bool {
 /// The instruction may leave bytes of its outputs as they were.
 pub(crate) fn partial(d: &Decoded) -> bool {
     d.outs.iter().any(|a| matches!(a, Arg::Indexed(_)))
-        || matches!(d.opcode, Opcode::StreamShuffle | Opcode::CopyPredicated | Opcode::IndirectCopy)
+        || matches!(
+            d.opcode,
+            Opcode::StreamShuffle | Opcode::CopyPredicated | Opcode::IndirectCopy | Opcode::NonzeroWithCount
+        )
+}
+
+/// The inputs that an instruction really reads: a search for nonzero elements looks at every 16th partition only.
+pub(crate) fn looked_at(d: &Decoded) -> std::borrow::Cow<'_, [Arg]> {
+    if d.opcode != Opcode::NonzeroWithCount {
+        return (&d.ins[..]).into();
+    }
+    let mut ins = d.ins.to_vec();
+    if let Some(Arg::View(v)) = ins.first_mut()
+        && let Some(p) = v.dims.first_mut()
+    {
+        p.stride = p.stride.saturating_mul(16);
+        p.num = p.num.div_ceil(16);
+    }
+    ins.into()
 }
 
 impl Undef {

@@ -90,6 +90,8 @@ pub fn refutes(d: &Diagnostic) -> bool {
         && i.severity == Severity::Error
         && (i.id.starts_with(['L', 'C', 'S']) || unpaired)
         && d.code != codes::S0015
+        // Writes of the same places, whose values only a run knows.
+        && (d.code != codes::C0601 || d.is_error())
 }
 
 /// The verdict of findings alone: refuted, or not covered when an error kept the program from being judged.
@@ -157,6 +159,10 @@ pub fn of_run(program: &Program, diags: &[Diagnostic], outcome: &Outcome, looked
     if let Some(place) = data_use(program) {
         return Verdict::Proved { all_inputs: false, between_cores: false, why: format!("{what}; {place}") };
     }
+    if outcome.diagnostics.iter().any(|d| d.code == codes::S0026) {
+        let why = format!("{what}; two cores store the same bytes, with other values they might not");
+        return Verdict::Proved { all_inputs: false, between_cores: false, why };
+    }
     if outcome.carried_by_value {
         let why = format!("{what}; with other values undefined bytes may be selected");
         return Verdict::Proved { all_inputs: false, between_cores: false, why };
@@ -191,6 +197,10 @@ pub fn of_check(program: Option<&Program>, diags: &[Diagnostic], skipped: bool) 
     }
     if diags.iter().any(|d| d.code == codes::C0602) {
         return Verdict::NotCovered { why: "the barrier check was not completed".to_owned() };
+    }
+    if diags.iter().any(|d| d.code == codes::C0601) {
+        let why = "two cores write the same places; `tandem run` compares the values";
+        return Verdict::NotCovered { why: why.to_owned() };
     }
     if let Some(place) = data_use(p) {
         return Verdict::NotCovered { why: format!("{place}; `tandem run` judges single inputs") };

@@ -61,9 +61,10 @@ pub fn validate_form(b: &Bundle, form: &Form, engine: EngineKind, spec: &ArchSpe
             (v, 2) => v >> 4,
             (v, _) => v,
         });
-        // matmul results in bf16 are the documented exception of the 4-byte rule
-        let bf16_matmul = matches!(form.byte, 0x02 | 0x0A) && t.write && dtype == Some(6);
-        let access = Access { write: t.write && !bf16_matmul, psum: engine != EngineKind::Pool, sbuf: true };
+        // What PE writes in bf16 is the documented exception of the 4-byte rule; a transposition of fp16 keeps its type
+        // too (kernels of the vendor's library transpose it into PSUM).
+        let half = matches!(form.byte, 0x02 | 0x0A) && t.write && matches!(dtype, Some(6 | 7));
+        let access = Access { write: t.write && !half, psum: engine != EngineKind::Pool, sbuf: true };
         if let Some(d) = dtype {
             check_start(word, d, access, spec.level, spec).map_err(|m| {
                 breaks("tensor_start_addr_valid", format!("descriptor at {:#04x}: {m}", t.off))

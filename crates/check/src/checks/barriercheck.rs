@@ -20,15 +20,17 @@
 //! between which some way meets; everything beyond [`crate::CheckOptions::max_pairs`] (then a note says so); everything when
 //! the cores do not come to the end of a list (the checks of meetings and of queues say why).
 //! Reports falsely: in programs with loops or branches, for a way that depends on data and that no input takes on both cores. Two
-//! cores that write equal values count as a conflict.
+//! cores that write the very same bytes are a warning: their values decide. They are nothing when both compute them in the same way from
+//! the same inputs, in a program compared as a whole ([`crate::alike`]).
 
+use crate::alike::Alike;
 use crate::clocks::{self, Order};
 use crate::meet::{self, Kind};
-use crate::stretches::{Unit, across, units};
+use crate::stretches::{Unit, across, straight, units};
 use crate::{Cx, Ranks};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::analysis::footprint::{Footprint, Space, StorageMap, overlaps};
-use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::diag::{Diagnostic, Severity, Site, codes};
 use tandem_bir::entity::SecondaryMap;
 use tandem_bir::{BlockId, FuncId, InstId, Level, MemLocId, Module, Opcode};
 
@@ -83,8 +85,10 @@ fn group(
     let visible = visible_locations(modules, storage);
     let mut seen: FxHashSet<(InstId, InstId)> = FxHashSet::default();
     let mut hits = Vec::new();
+    // What memory holds where a part of a program begins is not known.
+    let whole = modules.iter().all(|m| straight(m).is_some());
     for unit in units(cx, modules, agree).into_iter().chain(across(cx, modules, agree)) {
-        let more = compare(cx, modules, storage, &visible, &unit, budget, &mut seen, &mut hits);
+        let more = compare(cx, modules, storage, &visible, &unit, whole, budget, &mut seen, &mut hits);
         if !more {
             break;
         }
@@ -100,6 +104,7 @@ fn compare(
     storage: [&StorageMap; 2],
     visible: &[SecondaryMap<MemLocId, bool>; 2],
     unit: &Unit,
+    whole: bool,
     budget: &mut u64,
     seen: &mut FxHashSet<(InstId, InstId)>,
     hits: &mut Vec<Hit>,
@@ -118,6 +123,7 @@ fn compare(
     }
     // Worked out when the first pair asks for it.
     let mut order: Option<Option<Order>> = None;
+    let mut alike: Option<Alike> = None;
     for (_, mut list) in per_space {
         list.sort_by_key(|a| (a.band.lo, a.side, a.order));
         let mut active: [[Vec<usize>; 2]; 2] = Default::default(); // [side][write]
@@ -149,11 +155,25 @@ fn compare(
                         continue;
                     }
                     seen.insert((p.place.2, q.place.2));
+                    let twins = p.write && q.write && p.foot == q.foot;
+                    if twins && whole {
+                        let alike = alike.get_or_insert_with(|| {
+                            let lists = [0, 1].map(|s| unit.stretch(s).concat());
+                            Alike::new(modules, storage, [&lists[0], &lists[1]])
+                        });
+                        if alike.same(p.place.2, q.place.2) {
+                            continue;
+                        }
+                    }
                     if hits.len() < MAX_FINDINGS {
                         hits.push(Hit {
                             after: p.band.lo.max(q.band.lo),
                             before: p.band.hi.min(q.band.hi),
-                            finding: report(cx, modules, p, q),
+                            finding: if twins {
+                                weak(report(cx, modules, p, q))
+                            } else {
+                                report(cx, modules, p, q)
+                            },
                         });
                     }
                 }
@@ -188,6 +208,12 @@ struct Hit {
     finding: Diagnostic,
 }
 
+/// Two writes of the very same bytes: whether their order matters is a question of their values, which a run answers.
+fn weak(mut d: Diagnostic) -> Diagnostic {
+    d.severity = Severity::Warning;
+    d.note("both write the same places; if they store the same values, their order does not matter: a run compares them")
+}
+
 /// Pairs of one finding that are named (our choice).
 const NAMED: usize = 4;
 
@@ -195,6 +221,8 @@ const NAMED: usize = 4;
 fn one_per_barrier(hits: Vec<Hit>) -> Vec<Diagnostic> {
     let mut by_end: Vec<usize> = (0..hits.len()).collect();
     by_end.sort_by_key(|&k| (hits[k].before, k));
+    // A finding is as severe as its most severe pair, which gives it its text.
+    let strong = |hits: &[Hit], k: usize| hits[k].finding.is_error();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut end = None;
     for k in by_end {
@@ -209,6 +237,7 @@ fn one_per_barrier(hits: Vec<Hit>) -> Vec<Diagnostic> {
     }
     groups.iter_mut().for_each(|g| g.sort_unstable());
     groups.sort_unstable();
+    groups.iter_mut().for_each(|g| g.sort_by_key(|&k| !strong(&hits, k)));
     let mut hits: Vec<Option<Diagnostic>> = hits.into_iter().map(|h| Some(h.finding)).collect();
     let mut out = Vec::new();
     for g in groups {
