@@ -89,6 +89,7 @@ impl Options {
 
     fn checks(&self, p: &Program) -> CheckOptions {
         CheckOptions {
+            equal_writes: true,
             ranks: self.ranks.map_or(tandem_check::Ranks::Cores, tandem_check::Ranks::Lncs),
             tokens_order: self.passes(p).ptcom == PtcomMode::P2p,
             skip: if self.skip_barrier_checker { vec!["barriercheck".to_owned()] } else { Vec::new() },
@@ -97,8 +98,12 @@ impl Options {
     }
 
     fn run(&self) -> RunOptions {
-        let mut o =
-            RunOptions { schedule: self.schedule, race_check: self.race_check, ..RunOptions::default() };
+        let mut o = RunOptions {
+            schedule: self.schedule,
+            race_check: self.race_check,
+            equal_writes: true,
+            ..RunOptions::default()
+        };
         o.undefined_check = self.uninit != Uninit::Off;
         if self.uninit == Uninit::Warn {
             o.undefined_severity = Severity::Warning;

@@ -46,11 +46,20 @@ pub struct CheckOptions {
     pub skip: Vec<String>,
     /// Pairs of accesses that the barrier check compares before it gives up (our choice: 20 million).
     pub max_pairs: u64,
+    /// Two writes of the very same bytes by different cores are nothing when both compute their values in the same way, and a
+    /// warning otherwise, since a run can compare the values.
+    pub equal_writes: bool,
 }
 
 impl Default for CheckOptions {
     fn default() -> Self {
-        CheckOptions { ranks: Ranks::Cores, tokens_order: true, skip: Vec::new(), max_pairs: 20_000_000 }
+        CheckOptions {
+            ranks: Ranks::Cores,
+            tokens_order: true,
+            skip: Vec::new(),
+            max_pairs: 20_000_000,
+            equal_writes: false,
+        }
     }
 }
 

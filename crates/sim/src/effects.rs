@@ -204,7 +204,7 @@ impl Machine<'_> {
     /// what they change.
     pub(crate) fn compute_checked(&mut self, c: usize, id: InstId, thread: usize) -> Result<(), Stop> {
         if let Some(race) = &mut self.race {
-            race.compare_values = true;
+            race.compare_values = self.opts.equal_writes;
         }
         self.touch(c, id, thread, ALL_LISTS);
         let doubted = match &mut self.race {

@@ -89,6 +89,8 @@ pub struct RunOptions {
     pub profile: NumericProfile,
     /// Look for data races.
     pub race_check: bool,
+    /// Two cores that store equal values in the same places, in whatever order, are a note (S0026) and no race.
+    pub equal_writes: bool,
     /// Look for uses of bytes that nothing has written.
     pub undefined_check: bool,
     /// Severity of the findings of that check.
@@ -114,6 +116,7 @@ impl Default for RunOptions {
             fill: Fill::default(),
             profile: NumericProfile::default(),
             race_check: true,
+            equal_writes: false,
             undefined_check: true,
             undefined_severity: Severity::Error,
             step_limit: 100_000_000,
@@ -133,6 +136,7 @@ impl std::fmt::Debug for RunOptions {
             .field("ptcom", &self.ptcom)
             .field("fill", &self.fill)
             .field("race_check", &self.race_check)
+            .field("equal_writes", &self.equal_writes)
             .field("undefined_check", &self.undefined_check)
             .field("step_limit", &self.step_limit)
             .field("memory_limit", &self.memory_limit)

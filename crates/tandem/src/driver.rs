@@ -342,6 +342,7 @@ fn verified(p: &Program, diags: &mut Vec<Diagnostic>) -> bool {
 fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
     let opts = pass_options(args, p);
     CheckOptions {
+        equal_writes: true,
         ranks: args.ranks.map_or(tandem_check::Ranks::Cores, tandem_check::Ranks::Lncs),
         tokens_order: opts.ptcom == pass::PtcomMode::P2p,
         skip: if opts.skip_barrier_checker { vec!["barriercheck".to_owned()] } else { Vec::new() },

@@ -155,7 +155,7 @@ fn compare(
                         continue;
                     }
                     seen.insert((p.place.2, q.place.2));
-                    let twins = p.write && q.write && p.foot == q.foot;
+                    let twins = cx.options.equal_writes && p.write && q.write && p.foot == q.foot;
                     if twins && whole {
                         let alike = alike.get_or_insert_with(|| {
                             let lists = [0, 1].map(|s| unit.stretch(s).concat());

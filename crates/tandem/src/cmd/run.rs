@@ -277,6 +277,7 @@ pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
             Profile::Birsim => NumericProfile::birsim(),
         },
         race_check: !a.no_race_check,
+        equal_writes: true,
         undefined_check: a.uninit != Uninit::Off,
         undefined_severity: if a.uninit == Uninit::Warn { Severity::Warning } else { Severity::Error },
         fill: Fill::parse(&a.fill).ok_or_else(|| {
