@@ -174,9 +174,8 @@ fn draw(shared: &Shared, out: &Mutex<dyn Write + Send>, delay: Duration, every: 
 /// The line: a bar when the number of steps is known, a count otherwise.
 fn line(stage: &str, done: u64, total: u64, elapsed: Duration, turn: usize) -> String {
     let seconds = elapsed.as_secs();
-    if total > 0 {
-        let full = (done.min(total) * WIDTH / total) as usize;
-        let bar: String = (0..WIDTH as usize).map(|k| if k < full { '#' } else { '-' }).collect();
+    if let Some(full) = (done.min(total) * WIDTH).checked_div(total) {
+        let bar: String = (0..WIDTH).map(|k| if k < full { '#' } else { '-' }).collect();
         return format!("[{bar}] {stage} {}/{total}, {seconds} s", done.min(total));
     }
     let wheel = ['|', '/', '-', '\\'][turn % 4];
