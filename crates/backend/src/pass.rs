@@ -271,6 +271,10 @@ pub trait Hooks {
         let _ = (info, p);
         Vec::new()
     }
+    /// The caller wants everything verified that can be, after every pass (for `--verify-each`).
+    fn verify_each(&self) -> bool {
+        false
+    }
     /// Called with the wall time of every pass (for `--time-passes`).
     fn elapsed(&mut self, info: &'static PassInfo, time: Duration) {
         let _ = (info, time);

@@ -80,9 +80,14 @@ impl AccessPattern {
         }
     }
 
-    /// The whole of a location in its own row-major order: `[[pitch, rows], [1, pitch]]`, pitch in elements of `dtype`.
+    /// The whole of a location in its own row-major order: `[[pitch, rows], [1, pitch]]`, pitch in elements of `dtype`. A
+    /// DRAM location of one dimension (bytes), or whose rows are no whole number of elements, is one run `[[1, elements]]`.
     pub fn whole(loc: MemLocId, l: &MemoryLocation, dtype: Dtype) -> AccessPattern {
-        let pitch = (l.row_bytes() / dtype.bytes()).max(1);
+        let size = dtype.bytes().max(1);
+        if !l.is_on_chip() && (l.dims.len() < 2 || !l.row_bytes().is_multiple_of(size)) {
+            return AccessPattern::new(loc, dtype, 0, &[(1, (l.size_bytes() / size).max(1))]);
+        }
+        let pitch = (l.row_bytes() / size).max(1);
         AccessPattern::new(loc, dtype, 0, &[(pitch as i64, l.rows()), (1, pitch)])
     }
 

@@ -251,9 +251,31 @@ fn write_constants(program: &Program, base: &Path) -> Result<(), Diagnostics> {
 /// # Errors
 /// U0004 when a file cannot be written.
 pub fn write_text(program: &Program, path: &Path) -> Result<(), Diagnostics> {
-    let text = text::print_with(program, PrintOptions { constants: Constants::Reference });
-    fs::write(path, text).map_err(cannot(path))?;
+    let mut out = fs::File::create(path).map_err(cannot(path))?;
+    let options = PrintOptions { constants: Constants::Reference };
+    text::write_program_to(program, options, &mut out).map_err(cannot(path))?;
     write_constants(program, path.parent().unwrap_or(Path::new("")))
+}
+
+/// Makes the folder of one core. The vendor's splitter has codes for what can go wrong (the specification, file 05 §6.2 b):
+/// 1649 where something that is no folder is in the way, 1650 where the folder cannot be made.
+fn make_folder(dir: &Path) -> Result<(), Diagnostics> {
+    let in_the_way = dir.ancestors().find(|p| p.exists()).filter(|p| !p.is_dir());
+    if let Some(p) = in_the_way {
+        let d = fault(U0004, dir, format!("cannot write: {} is no folder", p.display()));
+        return Err(vec![
+            d.note("the vendor's splitter reports 1649 for an artifact directory that is none"),
+        ]);
+    }
+    fs::create_dir_all(dir).map_err(|e| {
+        let mut found = cannot(dir)(e);
+        if let Some(d) = found.first_mut() {
+            d.notes.push(
+                "the vendor's splitter reports 1650 for an artifact directory it cannot make".to_owned(),
+            );
+        }
+        found
+    })
 }
 
 /// Writes JSON: one file for one module, the folders `ncNN/sgNN/bir.json` below `path` for several. Constants beside each.
@@ -275,7 +297,7 @@ pub fn write_json(program: &Program, path: &Path) -> Result<(), Diagnostics> {
     for (slot, m) in program.modules.iter().enumerate() {
         let (subgraph, core) = (slot as u32 / cores, slot as u32 % cores);
         let dir = path.join(format!("nc{core:02}")).join(format!("sg{subgraph:02}"));
-        fs::create_dir_all(&dir).map_err(cannot(&dir))?;
+        make_folder(&dir)?;
         one(m, &dir.join("bir.json"))?;
         for set in m.sets.values() {
             if let Some(file) = &set.file

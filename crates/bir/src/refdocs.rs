@@ -11,9 +11,36 @@ use std::fmt::Write as _;
 
 /// Every generated page: path below `docs/`, text.
 pub fn pages() -> Vec<(String, String)> {
+    pages_with(&|c| c.example())
+}
+
+/// The same with examples from elsewhere than the text built in.
+pub fn pages_with<'e>(example: &dyn Fn(Code) -> Option<&'e str>) -> Vec<(String, String)> {
     let mut out = vec![("isa.md".to_owned(), isa()), ("errors/README.md".to_owned(), index())];
-    out.extend(ALL.iter().map(|c| (format!("errors/{}.md", c.info().id), error_page(*c))));
+    out.extend(ALL.iter().map(|c| (format!("errors/{}.md", c.info().id), page_of(*c, example(*c)))));
     out
+}
+
+/// Writes the pages into `docs`, and removes pages of codes that are gone.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_pages(docs: &std::path::Path, pages: &[(String, String)]) -> std::io::Result<()> {
+    for (name, text) in pages {
+        let path = docs.join(name);
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        std::fs::write(path, text)?;
+    }
+    for entry in std::fs::read_dir(docs.join("errors"))? {
+        let path = entry?.path();
+        let name = format!("errors/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if !pages.iter().any(|(n, _)| *n == name) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// A line of words no longer than a page is wide.
@@ -45,8 +72,12 @@ fn class_text(c: Class) -> &'static str {
 
 /// The page of one code; `tandem explain CODE` prints the same.
 pub fn error_page(c: Code) -> String {
+    page_of(c, c.example())
+}
+
+fn page_of(c: Code, example: Option<&str>) -> String {
     let i = c.info();
-    let example = c.example().map(|e| format!("\n## Example\n\n{}", example_page(e))).unwrap_or_default();
+    let example = example.map(|e| format!("\n## Example\n\n{}", example_page(e))).unwrap_or_default();
     format!(
         "# {}: {}\n\n*{}; {} by default.*\n\n{}\n{example}",
         i.id,

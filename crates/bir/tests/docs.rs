@@ -3,7 +3,7 @@
 use std::path::Path;
 use tandem_bir::text;
 
-const HOW: &str = "run `cargo run -p tandem-bir --example gen_docs`";
+const HOW: &str = "run `cargo run -p tandem --example gen_examples`";
 
 fn docs() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")

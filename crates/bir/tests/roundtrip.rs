@@ -8,7 +8,17 @@ use tandem_bir::text::{Constants, ParseOptions, PrintOptions, parse, parse_with,
 use tandem_bir::{Program, json};
 
 fn config(release: u32) -> ProptestConfig {
-    let cases = if cfg!(debug_assertions) { 200 } else { release };
+    // PROPTEST_CASES asks for another number in either profile.
+    let cases = match std::env::var("PROPTEST_CASES") {
+        Ok(_) => ProptestConfig::default().cases,
+        Err(_) => {
+            if cfg!(debug_assertions) {
+                200
+            } else {
+                release
+            }
+        }
+    };
     // A fixed seed: the same programs on every run and machine. PROPTEST_RNG_SEED chooses others.
     let rng_seed = match std::env::var("PROPTEST_RNG_SEED") {
         Ok(_) => ProptestConfig::default().rng_seed,

@@ -106,6 +106,9 @@ pub struct CompileArgs {
     /// Do not run the missing-barrier check.
     #[arg(long)]
     pub skip_barrier_checker: bool,
+    /// Pairs of accesses that the missing-barrier check compares at most; beyond, it says that it stopped.
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    pub barrier_checker_pairs: u64,
     /// Whether an AllReduce over exactly the cores of this LNC is lowered on chip.
     #[arg(long, value_enum, default_value_t = LocalAllReduce::Auto)]
     pub local_allreduce: LocalAllReduce,

@@ -346,7 +346,7 @@ fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
         ranks: args.ranks.map_or(tandem_check::Ranks::Cores, tandem_check::Ranks::Lncs),
         tokens_order: opts.ptcom == pass::PtcomMode::P2p,
         skip: if opts.skip_barrier_checker { vec!["barriercheck".to_owned()] } else { Vec::new() },
-        ..CheckOptions::default()
+        max_pairs: args.barrier_checker_pairs,
     }
 }
 

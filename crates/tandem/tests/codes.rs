@@ -36,6 +36,21 @@ fn every_code_has_one_row() {
     assert!(missing.is_empty() && strange.is_empty(), "missing {missing:?}, not codes {strange:?}");
 }
 
+/// The other half of the rows: `api_codes.rs` has a test for each, and no other.
+#[test]
+fn codes_of_the_libraries_have_a_test() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api_codes.rs"))
+        .expect("the tests");
+    let rows: BTreeSet<String> =
+        table().into_iter().filter(|r| matches!(r.1, Row::Api { .. })).map(|r| r.0).collect();
+    let tests: BTreeSet<String> = text
+        .split("#[test]\nfn ")
+        .skip(1)
+        .filter_map(|t| t.split_once('_').map(|(code, _)| code.to_uppercase()))
+        .collect();
+    assert_eq!(tests, rows);
+}
+
 #[test]
 fn failing_examples_raise_their_code_and_passing_ones_do_not() {
     let rows = Mutex::new(table());
@@ -66,5 +81,29 @@ fn failing_examples_raise_their_code_and_passing_ones_do_not() {
 #[test]
 fn the_generated_text_is_up_to_date() {
     let found = std::fs::read_to_string(generated_file()).expect("the text is there");
-    assert!(found == generate(), "run `cargo run -p tandem --example gen_examples` and gen_docs");
+    assert!(found == generate(), "run `cargo run -p tandem --example gen_examples`");
+}
+
+/// `docs/checklists.md` names cases and tests that exist.
+#[test]
+fn the_checklists_name_what_is_there() {
+    let root = testdata().join("..");
+    let page = std::fs::read_to_string(root.join("docs/checklists.md")).expect("the page");
+    let mut cases = 0;
+    for line in page.lines().filter(|l| l.starts_with("| ")) {
+        let names: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
+        for (i, name) in names.iter().enumerate() {
+            let path =
+                if name.ends_with(".rs") { root.join(name) } else { root.join("filetests").join(name) };
+            if name.contains('/') {
+                assert!(path.is_file(), "{line}: {name} is not there");
+                cases += 1;
+            } else {
+                let file = root.join(names[i - 1]);
+                let text = std::fs::read_to_string(file).expect("the file before its test");
+                assert!(text.contains(&format!("fn {name}(")), "{line}: no test {name}");
+            }
+        }
+    }
+    assert!(cases > 30, "{cases}");
 }

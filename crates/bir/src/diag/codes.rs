@@ -44,8 +44,12 @@ impl Code {
     }
     /// An example that raises it and one that does not, or why no file can: text for people, from files that tests run.
     pub fn example(self) -> Option<&'static str> {
+        self.example_in(EXAMPLES)
+    }
+    /// The example of this code in a text of examples like the one built in.
+    pub fn example_in(self, examples: &str) -> Option<&str> {
         let head = format!("== {}\n", self.0.id);
-        let rest = &EXAMPLES[EXAMPLES.find(&head)? + head.len()..];
+        let rest = &examples[examples.find(&head)? + head.len()..];
         Some(rest.find("\n== ").map_or(rest, |end| &rest[..=end]))
     }
     /// The code with this text.
@@ -239,7 +243,7 @@ codes! {
     V0302 Finding Error "wrong kind of operand" "An operand position takes memory, an immediate, or a register, as the instruction's row says. Here it holds another kind.";
     V0303 Finding Error "missing attribute" "The instruction's type requires this attribute and gives it no default.";
     V0304 Finding Error "attribute of the wrong type" "The value of the attribute is not of the type its row declares: another type, or a member that the closed set does not have.";
-    V0305 Finding Error "element types differ" "The operands of this instruction must have one element type: it moves bits without converting them, or its engine reads both inputs in one format.";
+    V0305 Finding Error "element types differ" "The operands of this instruction must have one element type: it moves bits without converting them (shuffles, transpositions, gathers), or its engine reads both inputs in one format (matrix products).";
     V0306 Finding Error "element type not allowed" "The engine does not take this element type at this operand. The note names the types it takes.";
     V0307 Finding Error "bit-vector operation" "Bitwise operations and shifts work on the bits of integers, on the Vector engine only, and both operations of a two-operation instruction must be of that class. Convert the tensor to an integer type first, or use an arithmetic operation.";
     V0308 Finding Error "abstract instruction" "The type is an abstract base of others and has no meaning of its own; no program contains it. Use one of the types derived from it.";
@@ -291,6 +295,7 @@ codes! {
     L0043 Finding Warning "no place for a completion token" "The writes of a tensor converge nowhere before the end of the program, so it gets no completion token. Nothing waits for its completion.";
 
     // ---- N: link ----
+    // N0015 is retired: nothing ever raised it. Its number stays unused.
     N0001 Input Error "wrong set of modules" "A linked program has exactly one module per core of the LNC, with core ids 0 to N-1, one architecture; subgraphs are joined before. The vendor's linker asserts 1509 or 1513 here.";
     N0002 Finding Error "two locations of one name" "Names of locations are unique inside a core: remote aliases and variables are found by name.";
     N0003 Finding Error "remote target not found" "A location is an alias of another core's location, and that core has no location of that name. The vendor's linker asserts 1514 (remote_mloc != nullptr).";
@@ -305,7 +310,6 @@ codes! {
     N0012 Finding Error "completion tokens out of order" "The tokens of a block must stand in the same order on all cores that have them, and every writer must have its token.";
     N0013 Finding Error "remote updates differ between cores" "The k-th notifying transfer of one core belongs to the k-th of the other. Unequal counts are the vendor's assertion 1512.";
     N0014 Finding Error "peer has no local update" "A remote update takes the semaphore of the peer's transfer of the same ordinal; that transfer updates none. The vendor's assertion 1511.";
-    N0015 Unsupported Error "out of semaphores" "A core has 256 semaphores, and the program needs more of one range than there are.";
     N0016 Finding Error "instruction on no engine" "Every instruction of a linked program sits on PE, Activation, Pool, DVE or SP. DMA, Unassigned and ALL are not valid engines of a stream.";
     N0017 Unsupported Error "branch too far" "The distance between a branch and its target does not fit.";
     N0018 Unsupported Error "too many variables" "Variables are numbered with 24 bits.";
@@ -364,7 +368,7 @@ codes! {
     C0407 Finding Error "cores meet unequally often" "Along the paths that the registers of the program choose, one core comes to a swap, barrier or collective that the other does not come to: trip counts differ, or a branch leaves a meeting out. The core that comes to it waits for ever.";
     C0501 Finding Error "output never written" "No instruction writes this output of the kernel, so its bytes would be whatever was in memory.";
     C0601 Finding Error "missing core barrier" "Two cores touch the same bytes, at least one of them writes, and no core barrier, swap or completion token stands between the two accesses: the result depends on timing. Put a core barrier between them.";
-    C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares. What was compared is reported; the simulator's race check has no such limit.";
+    C0602 Finding Note "barrier check incomplete" "The program has more pairs of cross-core accesses than the barrier check compares (`--barrier-checker-pairs`). What was compared is reported; the simulator's race check has no such limit.";
     C0603 Finding Error "location without a place" "An instruction of a lowered program uses an on-chip location that has neither an address nor an owner on another core, so nobody can say which bytes it touches. A pass forgot to place it, or a remote alias lost its owner.";
     C1187 Finding Error "core barrier counts differ" "The cores of one LNC have different numbers of core barriers, so one of them would wait for ever. The vendor's compiler fails here with the code in the note.";
     C1188 Finding Error "core barrier id" "The i-th core barrier of a core in program order has id i, so that equal ids meet. A pass that inserts a barrier numbers all of them anew.";

@@ -1,7 +1,8 @@
 //! Where things come from: [`Loc`] is an index into a [`LocTable`], which knows files, lines and derivations.
 
 use compact_str::CompactString;
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 
 /// Index of a source position; [`Loc::NONE`] when unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,30 +55,24 @@ pub enum LocEntry {
 /// Interned source positions. Equal entries share an index.
 #[derive(Clone, Debug, Default)]
 pub struct LocTable {
-    entries: Vec<LocEntry>,
-    index: FxHashMap<LocEntry, u32>,
+    // Each entry is held once: a file of a million lines has a million of them.
+    entries: IndexSet<LocEntry, FxBuildHasher>,
 }
 
 impl PartialEq for LocTable {
     fn eq(&self, other: &Self) -> bool {
-        self.entries == other.entries
+        self.entries.iter().eq(&other.entries)
     }
 }
 
 impl LocTable {
     /// Index of an entry, added when new.
     pub fn intern(&mut self, entry: LocEntry) -> Loc {
-        if let Some(&i) = self.index.get(&entry) {
-            return Loc(i);
-        }
-        let i = self.entries.len() as u32;
-        self.entries.push(entry.clone());
-        self.index.insert(entry, i);
-        Loc(i)
+        Loc(self.entries.insert_full(entry).0 as u32)
     }
     /// The entry at an index.
     pub fn get(&self, loc: Loc) -> Option<&LocEntry> {
-        self.entries.get(loc.0 as usize)
+        self.entries.get_index(loc.0 as usize)
     }
     /// A `Derived` entry.
     pub fn derive(&mut self, pass: &str, from: Loc) -> Loc {
@@ -102,7 +97,7 @@ impl LocTable {
         self.entries.is_empty()
     }
     /// All entries in index order.
-    pub fn entries(&self) -> &[LocEntry] {
-        &self.entries
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &LocEntry> {
+        self.entries.iter()
     }
 }

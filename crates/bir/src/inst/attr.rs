@@ -187,6 +187,9 @@ impl Attrs {
     pub fn get(&self, attr: Attr) -> Option<&AttrValue> {
         self.0.binary_search_by_key(&attr, |(a, _)| *a).ok().map(|i| &self.0[i].1)
     }
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.0.shrink_to_fit();
+    }
     /// Stores a value as given.
     pub(crate) fn put(&mut self, attr: Attr, value: AttrValue) {
         match self.0.binary_search_by_key(&attr, |(a, _)| *a) {

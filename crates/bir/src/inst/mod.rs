@@ -322,6 +322,14 @@ impl Inst {
             more: None,
         }
     }
+    /// Gives back the room that growing lists keep. Lists of operands are short and programs are long: the room for four
+    /// operands that a first push makes would be most of a program's memory.
+    pub fn shrink_to_fit(&mut self) {
+        self.ins.shrink_to_fit();
+        self.outs.shrink_to_fit();
+        self.deps.shrink_to_fit();
+        self.attrs.shrink_to_fit();
+    }
     /// The row of its type.
     pub fn spec(&self) -> &'static OpSpec {
         self.opcode.spec()

@@ -125,6 +125,7 @@ impl<'s> Reader<'s, '_> {
         if more != InstMore::default() {
             inst.more = Some(Box::new(more));
         }
+        inst.shrink_to_fit();
         self.m.insts[id] = inst;
         Ok(id)
     }

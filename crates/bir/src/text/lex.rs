@@ -39,8 +39,31 @@ pub(super) struct Lexer<'s> {
     spot: Spot,
 }
 
-const PUNCT2: [&str; 3] = ["<-", ">=", "+="];
-const PUNCT1: [&str; 16] = ["{", "}", "[", "]", "(", ")", ",", "=", ":", "*", "@", "$", "/", "!", "-", "<"];
+/// Punctuation that starts with a byte; the longer one where the next byte belongs to it.
+fn punct(c: u8, next: u8) -> Option<&'static str> {
+    Some(match (c, next) {
+        (b'<', b'-') => "<-",
+        (b'>', b'=') => ">=",
+        (b'+', b'=') => "+=",
+        (b'{', _) => "{",
+        (b'}', _) => "}",
+        (b'[', _) => "[",
+        (b']', _) => "]",
+        (b'(', _) => "(",
+        (b')', _) => ")",
+        (b',', _) => ",",
+        (b'=', _) => "=",
+        (b':', _) => ":",
+        (b'*', _) => "*",
+        (b'@', _) => "@",
+        (b'$', _) => "$",
+        (b'/', _) => "/",
+        (b'!', _) => "!",
+        (b'-', _) => "-",
+        (b'<', _) => "<",
+        _ => return None,
+    })
+}
 
 fn is_name(c: u8) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-')
@@ -115,11 +138,9 @@ impl<'s> Lexer<'s> {
         if c == b'"' {
             return self.string();
         }
-        for p in PUNCT2.iter().chain(&PUNCT1) {
-            if self.rest().starts_with(p) {
-                self.spot.at += p.len();
-                return Tok::Punct(p);
-            }
+        if let Some(p) = punct(c, self.byte(1)) {
+            self.spot.at += p.len();
+            return Tok::Punct(p);
         }
         match self.rest().chars().next() {
             Some(c) => {

@@ -9,7 +9,8 @@ pub(crate) mod print;
 
 pub use parse::{ParseOptions, looks_like_text, parse, parse_with};
 pub use print::{
-    Constants, PrintOptions, print, print_instructions, print_module, print_with, write_module, write_program,
+    Constants, PrintOptions, print, print_instructions, print_module, print_with, write_module,
+    write_program, write_program_to,
 };
 
 /// Version number of the form, in the first line of a file.

@@ -283,11 +283,17 @@ impl<'s> Parser<'s, '_> {
     fn member<E: BirEnum>(&mut self) -> R<E> {
         let table = E::TABLE;
         let spot = self.spot;
-        let name = self.word(&format!("a member of {}", table.name))?;
+        let Tok::Word(name) = self.tok else { return Err(self.expected_member(table)) };
         match E::from_name(name) {
-            Some(v) => Ok(v),
+            Some(v) => {
+                self.advance();
+                Ok(v)
+            }
             None => Err(self.unknown_member(table, name, spot)),
         }
+    }
+    fn expected_member(&self, table: &EnumTable) -> Box<Diagnostic> {
+        self.expected(&format!("a member of {}", table.name))
     }
     fn unknown_member(&self, table: &EnumTable, name: &str, spot: Spot) -> Box<Diagnostic> {
         let d = self.diag(P0103, spot, format!("`{name}` is no {}", table.name));
@@ -769,6 +775,7 @@ impl<'s> Parser<'s, '_> {
                 end_column: None,
             }));
         }
+        inst.shrink_to_fit();
         self.m.insts[id] = inst;
         if self.eat_word("regions") {
             let blocks = self.nested(|p| {
@@ -788,7 +795,6 @@ impl<'s> Parser<'s, '_> {
     }
 
     fn clauses(&mut self, func: usize, id: InstId, block: BlockId, inst: &mut Inst) -> R<()> {
-        let mut more = InstMore::default();
         loop {
             if self.eat("!") {
                 self.need_word_then_loc(inst)?;
@@ -810,42 +816,51 @@ impl<'s> Parser<'s, '_> {
                     self.advance();
                     self.need("(")?;
                     let mut at = At { func, inst: id, list: OperandList::Indirection, index: 0 };
-                    more.indirection_ins = self.operands(&mut at)?;
+                    let v = self.operands(&mut at)?;
+                    inst.more_mut().indirection_ins = v;
                     self.need(")")?;
                 }
                 "sync" => {
                     self.advance();
-                    more.sync = Some(self.sync()?);
+                    let v = Some(self.sync()?);
+                    inst.more_mut().sync = v;
                 }
                 "engine_id" => {
                     self.advance();
-                    more.engine_id = self.int()?;
+                    let v = self.int()?;
+                    inst.more_mut().engine_id = v;
                 }
                 "scheduled" => {
                     self.advance();
                     self.need("(")?;
-                    more.scheduled_start = self.int()?;
+                    let v = self.int()?;
+                    inst.more_mut().scheduled_start = v;
                     self.need(",")?;
-                    more.scheduled_end = self.int()?;
+                    let v = self.int()?;
+                    inst.more_mut().scheduled_end = v;
                     self.need(")")?;
                 }
                 "optin" | "loopnest" => {
                     self.advance();
                     let names = self.items("(", ")", |p| Ok(CompactString::from(p.name("a name")?)))?;
+                    let more = inst.more_mut();
                     if w == "optin" { more.optin_passes = names } else { more.loopnest = names }
                 }
                 "predicates" | "order" => {
                     self.advance();
                     let exprs = self.items("(", ")", |p| p.expr(func))?;
+                    let more = inst.more_mut();
                     if w == "order" { more.order = exprs } else { more.predicates = exprs }
                 }
                 "label" => {
                     self.advance();
-                    more.label = Some(self.quoted("a text")?.into());
+                    let v = Some(self.quoted("a text")?.into());
+                    inst.more_mut().label = v;
                 }
                 "unroll" => {
                     self.advance();
-                    more.unroll_deps = Some(self.json()?);
+                    let v = Some(self.json()?);
+                    inst.more_mut().unroll_deps = v;
                 }
                 "operand_extra" => {
                     self.advance();
@@ -862,14 +877,18 @@ impl<'s> Parser<'s, '_> {
                     let index = self.u32()?;
                     self.need(")")?;
                     let extra = self.json_object()?;
-                    more.operand_extra.push(OperandExtra { list, index, extra });
+                    inst.more_mut().operand_extra.push(OperandExtra { list, index, extra });
                 }
-                "extra" => more.extra = self.extra()?,
+                "extra" => {
+                    let v = self.extra()?;
+                    inst.more_mut().extra = v;
+                }
                 _ => break,
             }
         }
-        if more != InstMore::default() {
-            inst.more = Some(Box::new(more));
+        // Clauses that say what is the default anyway leave nothing.
+        if inst.more.as_deref().is_some_and(|m| *m == InstMore::default()) {
+            inst.more = None;
         }
         Ok(())
     }
@@ -970,6 +989,11 @@ impl<'s> Parser<'s, '_> {
         s.extra = self.sync_extra()?;
         Ok(s)
     }
+    /// Keys of an operand; the word differs from the instruction's own `extra`, which may follow the last operand.
+    fn ap_extra(&mut self) -> R<Extra> {
+        if self.eat_word("ap_extra") { Ok(Some(Box::new(self.json_object()?))) } else { Ok(None) }
+    }
+
     /// Keys of the sync record; the word differs from the instruction's own `extra`.
     fn sync_extra(&mut self) -> R<Extra> {
         if self.eat_word("sync_extra") { Ok(Some(Box::new(self.json_object()?))) } else { Ok(None) }
@@ -1018,7 +1042,10 @@ impl<'s> Parser<'s, '_> {
             AttrType::F32 => AttrValue::F32(self.float()?),
             AttrType::Enum(table) => {
                 let spot = self.spot;
-                let name = self.name(&format!("a member of {}", table.name))?;
+                if !matches!(self.tok, Tok::Word(_) | Tok::Str(_)) {
+                    return Err(self.expected_member(table));
+                }
+                let name = self.name("")?;
                 match table.ordinal(&name) {
                     Some(o) => AttrValue::Enum(o),
                     None => return Err(self.unknown_member(table, &name, spot)),
@@ -1121,7 +1148,7 @@ impl<'s> Parser<'s, '_> {
                 let dtype = self.member()?;
                 self.need_word("addrs")?;
                 let addrs = self.items("(", ")", |p| p.expr(at.func))?;
-                let extra = self.extra()?;
+                let extra = self.ap_extra()?;
                 OtherOperand::Symbolic { pwap: w == "symbolic_pwap", set, dtype, pairs, addrs, extra }
             }
             Tok::Word("register_ap") => {
@@ -1137,7 +1164,7 @@ impl<'s> Parser<'s, '_> {
                 self.need(",")?;
                 let const_offset = self.int()?;
                 self.need(")")?;
-                let extra = self.extra()?;
+                let extra = self.ap_extra()?;
                 OtherOperand::RegisterAp { set, reg, dtype, pairs, const_offset, extra }
             }
             Tok::Word(w @ ("symbolic_imm" | "imm_array")) => {

@@ -68,6 +68,34 @@ pub fn print_instructions<'m>(
     })
 }
 
+/// Prints the whole program into a file or a pipe; the text is never in memory as a whole.
+///
+/// # Errors
+/// Only what `out` returns.
+pub fn write_program_to(
+    p: &Program,
+    options: PrintOptions,
+    out: &mut dyn std::io::Write,
+) -> std::io::Result<()> {
+    struct Adapter<'a> {
+        out: std::io::BufWriter<&'a mut dyn std::io::Write>,
+        failed: std::io::Result<()>,
+    }
+    impl Write for Adapter<'_> {
+        fn write_str(&mut self, s: &str) -> fmt::Result {
+            std::io::Write::write_all(&mut self.out, s.as_bytes()).map_err(|e| {
+                self.failed = Err(e);
+                fmt::Error
+            })
+        }
+    }
+    let mut to = Adapter { out: std::io::BufWriter::with_capacity(1 << 16, out), failed: Ok(()) };
+    // An error of formatting is one of writing.
+    let _ = write_program(p, options, &mut to);
+    to.failed?;
+    std::io::Write::flush(&mut to.out)
+}
+
 /// Prints the whole program piece by piece.
 ///
 /// # Errors
@@ -498,6 +526,15 @@ impl Printer<'_, '_> {
         self.extra(extra)
     }
 
+    /// Keys of an operand, under a word that cannot be the instruction's `extra`.
+    fn ap_extra(&mut self, e: &Extra) -> fmt::Result {
+        if let Some(map) = e {
+            self.out.write_str(" ap_extra ")?;
+            self.json_map(map)?;
+        }
+        Ok(())
+    }
+
     fn sync(&mut self, s: &SyncInfo) -> fmt::Result {
         let SyncInfo { on_wait, on_update, extra } = s;
         self.out.write_str(" sync(")?;
@@ -716,7 +753,7 @@ impl Printer<'_, '_> {
                 write!(self.out, "] {dtype} addrs(")?;
                 self.list(addrs, |p, e| p.expr(at.func, e))?;
                 self.out.write_char(')')?;
-                self.extra(extra)
+                self.ap_extra(extra)
             }
             OtherOperand::RegisterAp { set, reg, dtype, pairs, const_offset, extra } => {
                 self.out.write_str("register_ap ")?;
@@ -726,7 +763,7 @@ impl Printer<'_, '_> {
                 write!(self.out, "] {dtype} base(")?;
                 self.reg_ref(at.func, *reg)?;
                 write!(self.out, ", {const_offset})")?;
-                self.extra(extra)
+                self.ap_extra(extra)
             }
             OtherOperand::SymbolicImm { dtype, values, expr } => {
                 write!(self.out, "symbolic_imm {dtype} [")?;

@@ -207,6 +207,7 @@ impl<'k> Core<'k> {
     fn push(&mut self, mut inst: Inst, name: CompactString) -> InstId {
         inst.name = name;
         inst.loc = self.cur.loc.unwrap_or(Loc::NONE);
+        inst.shrink_to_fit();
         let id = match self.b {
             Some(b) => self.m.push_inst(b, inst),
             None => self.m.insts.push(inst),
@@ -279,6 +280,7 @@ impl<'k> Core<'k> {
         let id = self.m.insts.next_key();
         inst.name = self.names.take(name, id);
         inst.loc = self.cur.loc.map_or(Loc::NONE, |at| self.kernel.locs.derive("klr", at));
+        inst.shrink_to_fit();
         self.m.insts.push(inst);
         self.prelude.push(id);
         id

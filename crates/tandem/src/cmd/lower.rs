@@ -105,7 +105,9 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: &Console) -> u8 {
 fn emit(p: &Program, a: &LowerArgs) -> Result<(), Vec<Diagnostic>> {
     match (&a.output, a.format) {
         (None, Format::Text) => {
-            out::print(&text::print_with(p, text::PrintOptions { constants: text::Constants::Inline }));
+            let options = text::PrintOptions { constants: text::Constants::Inline };
+            // A closed pipe is not an error of ours.
+            let _ = text::write_program_to(p, options, &mut std::io::stdout().lock());
             Ok(())
         }
         (None, Format::Json) => {
@@ -138,6 +140,9 @@ impl Hooks for LowerHooks<'_> {
     }
     fn verify(&mut self, _info: &'static PassInfo, p: &Program) -> Vec<Diagnostic> {
         if self.args.verify_each { verify::verify(p).err().unwrap_or_default() } else { Vec::new() }
+    }
+    fn verify_each(&self) -> bool {
+        self.args.verify_each
     }
     fn elapsed(&mut self, info: &'static PassInfo, time: Duration) {
         self.times.push((info.name, time));

@@ -1,7 +1,8 @@
 //! The examples of diagnostic codes: `testdata/codes/table.txt` and the files it names.
 //!
-//! One row per code: `CODE: failing command | passing command`, or `CODE: none: why no file raises it`. Paths are relative
-//! to `testdata`; the command is run there.
+//! One row per code: `CODE: failing command | passing command`. Paths are relative to `testdata`; the command is run there.
+//! A code that only a caller of the libraries can raise has `CODE: api: why no command does`, and a test of its name in
+//! `crates/tandem/tests/api_codes.rs`, which the page shows.
 
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
@@ -17,8 +18,8 @@ const MOST_CHARS: usize = 400;
 pub(crate) enum Row {
     /// Arguments of the command that raises the code, and of one that does not.
     Pair { fail: Vec<String>, pass: Vec<String> },
-    /// No file raises it; the reason.
-    None(String),
+    /// No command raises it; the reason, and the text of the test that raises it through the libraries.
+    Api { why: String, test: String },
 }
 
 pub(crate) fn testdata() -> PathBuf {
@@ -38,8 +39,8 @@ pub(crate) fn table() -> Vec<(String, Row)> {
         .filter(|l| !l.is_empty() && !l.starts_with('#'))
         .map(|l| {
             let (code, rest) = l.split_once(": ").expect("a code and a colon");
-            let row = match rest.strip_prefix("none: ") {
-                Some(why) => Row::None(why.to_owned()),
+            let row = match rest.strip_prefix("api: ") {
+                Some(why) => Row::Api { why: why.to_owned(), test: api_test(code) },
                 None => {
                     let (fail, pass) = rest.split_once(" | ").expect("two commands");
                     Row::Pair { fail: words(fail), pass: words(pass) }
@@ -50,9 +51,32 @@ pub(crate) fn table() -> Vec<(String, Row)> {
         .collect()
 }
 
-/// The file or folder that a command names.
-fn input(args: &[String]) -> Option<PathBuf> {
-    args.iter().skip(1).map(|a| testdata().join(a)).find(|p| p.exists())
+/// File of the tests that raise codes through the libraries.
+fn api_tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api_codes.rs")
+}
+
+/// The body of the test of a code: the lines between its signature and its closing brace, without their indent.
+///
+/// # Panics
+/// When there is no such test, or it does not mention its code.
+fn api_test(code: &str) -> String {
+    let text = std::fs::read_to_string(api_tests()).expect("the tests are there");
+    let head = format!("#[test]\nfn {}_", code.to_lowercase());
+    let start = text.find(&head).unwrap_or_else(|| panic!("{code} has no test in api_codes.rs"));
+    let rest = &text[start..];
+    let body = rest.find("{\n").map_or("", |at| &rest[at + 2..]);
+    let body = body.find("\n}").map_or(body, |end| &body[..end]);
+    assert!(
+        body.contains(&format!("codes::{code}")),
+        "the test of {code} in api_codes.rs does not mention it"
+    );
+    body.lines().map(|l| format!("{}\n", l.strip_prefix("    ").unwrap_or(l))).collect()
+}
+
+/// The files or folders that a command names.
+fn inputs(args: &[String]) -> Vec<PathBuf> {
+    args.iter().skip(1).map(|a| testdata().join(a)).filter(|p| p.exists()).collect()
 }
 
 /// Text of a file: itself, or the printed operators of a kernel. `None` for other bytes.
@@ -111,16 +135,20 @@ fn lines_differ(fail: &str, pass: &str) -> String {
 /// The example of a row as a page shows it.
 pub(crate) fn render(row: &Row) -> String {
     let (fail, pass) = match row {
-        Row::None(why) => return format!("No example file: {why}.\n"),
+        Row::Api { why, test } => {
+            let test: String =
+                test.lines().map(|l| format!("    {l}").trim_end().to_owned() + "\n").collect();
+            return format!(
+                "No command raises it: {why}. Through the libraries, as `crates/tandem/tests/api_codes.rs` does:\n\n{test}"
+            );
+        }
         Row::Pair { fail, pass } => (fail, pass),
     };
     let mut out = String::new();
     let _ = writeln!(out, "Fails:  `tandem {}`", fail.join(" "));
     let _ = writeln!(out, "Passes: `tandem {}`", pass.join(" "));
-    let (Some(f), Some(p)) = (input(fail), input(pass)) else { return out };
-    if f == p || f.is_dir() || p.is_dir() {
-        return out;
-    }
+    let differs = inputs(fail).into_iter().zip(inputs(pass)).find(|(f, p)| f != p);
+    let Some((f, p)) = differs.filter(|(f, p)| f.is_file() && p.is_file()) else { return out };
     out.push('\n');
     match (shown(&f), shown(&p)) {
         (Some(f), Some(p)) if f != p => {
