@@ -1,6 +1,8 @@
 //! Codes that no command raises: a reader, the verifier or the driver says something else first. Callers of the libraries
 //! can raise them. One test per code, named after it; the page of the code shows the test.
 
+use tandem_backend::encode::Bundle;
+use tandem_backend::encode::events::{put_update, put_wait};
 use tandem_backend::encode::program::{EncodeOptions, encode_streams};
 use tandem_backend::link::{LinkOptions, link, resolve::check_locations, sync::vnc_link, too_many_variables};
 use tandem_backend::pass::{PassCtx, PassOptions};
@@ -293,6 +295,27 @@ fn e0006_swap_of_one_core() {
         p.modules.truncate(1);
         p.lnc_size = 1;
     });
+}
+
+/// A record with a wait for 5, and what adding updates to it says.
+fn wait_and_update(updates: &[i64]) -> Result<(), Code> {
+    let update = |v: &i64| inst::SemUpdate { sem: 4, value: *v, ..Default::default() };
+    let wait = inst::SemWait { sem: 3, value: 5, ..Default::default() };
+    let mut record = Bundle::new(0xA0);
+    let updates: Vec<_> = updates.iter().map(update).collect();
+    put_wait(&mut record, &[wait]).and_then(|()| put_update(&mut record, &updates)).map_err(|e| e.code)
+}
+
+#[test]
+fn e0007_wait_and_update_of_different_values() {
+    assert_eq!(wait_and_update(&[5]), Ok(()));
+    assert_eq!(wait_and_update(&[7]), Err(codes::E0007)); // one value serves both
+}
+
+#[test]
+fn e0008_two_updates_in_a_record() {
+    assert_eq!(wait_and_update(&[1]), Ok(()));
+    assert_eq!(wait_and_update(&[1, 1]), Err(codes::E0008));
 }
 
 #[test]
