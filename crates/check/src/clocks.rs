@@ -12,7 +12,7 @@
 use crate::meet::{self, Kind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tandem_bir::analysis::edges::{ends_segment, never_met};
 use tandem_bir::entity::SecondaryMap;
 use tandem_bir::linked::is_remote_copy;
@@ -106,7 +106,7 @@ pub(crate) fn order(
         threads: [[0; 2 * PER_CORE]; 2 * PER_CORE],
         meetings: FxHashMap::default(),
         arrived: [FxHashMap::default(), FxHashMap::default()],
-        token_state: FxHashMap::default(),
+        token_state: BTreeMap::new(),
         order: Order {
             stamps: modules.map(|m| SecondaryMap::with_capacity(m.insts.len())),
             clocks: Vec::new(),
@@ -262,7 +262,7 @@ impl Core {
 #[derive(Default)]
 struct TokenState {
     /// Per core: executions so far, with what each handed on.
-    arrived: [Vec<Box<Clock>>; 2],
+    arrived: [Vec<Clock>; 2],
     /// Writes that no arrival has taken yet: thread, tick, clock.
     open: [Vec<(usize, u32, Box<Clock>)>; 2],
     /// What the core has handed on.
@@ -287,7 +287,7 @@ struct Walk<'p> {
     meetings: FxHashMap<(Channel, u32), Meeting>,
     /// Arrivals per channel.
     arrived: [FxHashMap<Channel, u32>; 2],
-    token_state: FxHashMap<CompactString, TokenState>,
+    token_state: BTreeMap<CompactString, TokenState>,
     order: Order,
 }
 
@@ -444,7 +444,7 @@ impl Walk<'_> {
             && let Some(ap) = inst.ins.first().and_then(Operand::as_ap)
         {
             let name = owner_name(m, ap.loc).clone();
-            let s = self.token_state.entry(name).or_insert_with(TokenState::default);
+            let s = self.token_state.entry(name).or_default();
             let mine = self.threads[t];
             for (wt, tick, clock) in std::mem::take(&mut s.open[c]) {
                 if mine[wt] >= tick {
@@ -453,7 +453,7 @@ impl Walk<'_> {
                     s.open[c].push((wt, tick, clock));
                 }
             }
-            let now = s.done[c].clone();
+            let now = *s.done[c];
             s.arrived[c].push(now);
             let n = s.arrived[c].len() as u32;
             self.cores[c].waits[q] = Some(Wait::Token(n));

@@ -66,7 +66,7 @@ impl Machine<'_> {
                 m.insts[*i].opcode != Opcode::CoreBarrier
                     && m.insts[*i].outs.iter().filter_map(Operand::as_ap).any(|ap| same(ap.loc))
             };
-            m.walk().iter().map(|w| w.2).filter(writes).last()
+            m.walk().iter().map(|w| w.2).rfind(writes)
         };
         let others = (0..self.cores.len()).filter_map(|c| Some((c, writes(c)?)));
         others.map(|(c, i)| self.site(c, i).label(format!("writes other bytes of `{name}`"))).collect()

@@ -99,14 +99,12 @@ fn body(r: &mut Rng, meetings: &[&str], density: u64, forward: bool) -> String {
         let _ = writeln!(out, "      {name} = {text}{after} !loc k.py:{}:1", k + 1);
     }
     // Barriers are renamed so that both cores use one name; edges to them follow.
-    let mut seen = 0;
-    for (name, _) in lines.iter().filter(|l| l.0.starts_with("bar")) {
+    for (seen, (name, _)) in lines.iter().filter(|l| l.0.starts_with("bar")).enumerate() {
         out = out
             .replace(&format!("({name},"), &format!("(bar{seen},"))
             .replace(&format!("({name})"), &format!("(bar{seen})"))
             .replace(&format!(" {name},"), &format!(" bar{seen},"))
             .replace(&format!(" {name})"), &format!(" bar{seen})"));
-        seen += 1;
     }
     out
 }

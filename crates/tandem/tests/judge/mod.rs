@@ -59,7 +59,7 @@ impl Judge {
                 let mut before: Vec<usize> = inst.deps.iter().map(|d| ends[d.inst.index()]).collect();
                 before.extend(fence);
                 if inst.opcode == Opcode::CoreBarrier {
-                    before.extend(since.drain(..));
+                    before.append(&mut since);
                     fence = Some(e);
                     barriers[c].push((s, e));
                 } else {
