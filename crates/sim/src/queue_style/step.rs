@@ -108,8 +108,7 @@ impl Run<'_, '_> {
             }
             Action::Compute => {
                 if !skip {
-                    self.m.touch(c, i, thread, ALL_LISTS);
-                    self.with_regs(c, e, |r| r.m.compute(c, i))?;
+                    self.with_regs(c, e, |r| r.m.compute_checked(c, i, thread))?;
                 }
             }
             Action::Scalar => {
@@ -158,8 +157,7 @@ impl Run<'_, '_> {
             self.m.cores[c].code.decoded[f.inst.index()] = d;
         }
         if !f.skip {
-            self.m.touch(c, f.inst, thread, ALL_LISTS);
-            self.with_regs(c, e, |r| r.m.compute(c, f.inst))?;
+            self.with_regs(c, e, |r| r.m.compute_checked(c, f.inst, thread))?;
         }
         let lane = self.lane(c, e, Some(remote));
         self.updates(c, f.inst, lane, thread);
