@@ -26,8 +26,9 @@ if ! $py -c 'import numpy, ml_dtypes' 2>/dev/null; then
 fi
 $py testdata/goldens/make_goldens.py --check
 bin="${CARGO_TARGET_DIR:-target}/release/tandem"
-for extra in "" "--level bir" "--level lowered"; do
-  $py tools/corpus.py --tandem "$bin" --extra "$extra"
+for level in bir lowered linked bundles; do
+  $py tools/corpus.py --tandem "$bin" --extra "--level $level"
+  $py tools/corpus.py --tandem "$bin" --dir examples/kernels --extra "--level $level"
 done
 
 step "traces and reports"
@@ -36,6 +37,7 @@ if ! $py -c 'import perfetto.protos.perfetto.trace.perfetto_trace_pb2, selenium'
   python3 -m pip install -q --disable-pip-version-check --target target/python-report perfetto selenium
   export PYTHONPATH="$PWD/target/python-report${PYTHONPATH:+:$PYTHONPATH}"
 fi
+mkdir -p target
 if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
   { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends chromium chromium-driver fonts-dejavu-core; } >target/chromium.log 2>&1 || {
     tail -5 target/chromium.log

@@ -9,7 +9,7 @@ use golden::{Bench, Place, inst, view};
 use tandem_bir::arch::ArchLevel;
 use tandem_bir::{
     AluOp, Attr, AxisListType, CopyMode, Dtype, EngineAccumulationType as Cmd, EngineKind, Expr, Immediate,
-    Inst, MatmultPerfMode, Opcode, RegId, TscMode,
+    Inst, MatmultPerfMode, Opcode, RandomDistributionKind, RegId, TscMode,
 };
 use tandem_sim::exec::Arg;
 use tandem_sim::numeric_profile::*;
@@ -332,7 +332,7 @@ fn refuses_what_it_does_not_model() {
         inst(Opcode::TensorScalarPtr, EngineKind::Dve).with(Attr::ApplyTranspose, true),
         inst(Opcode::MatmultSparse, EngineKind::Pe),
         inst(Opcode::CustomOp, EngineKind::Pool),
-        inst(Opcode::Rand, EngineKind::Dve),
+        inst(Opcode::Rand, EngineKind::Dve).with(Attr::Distribution, RandomDistributionKind::Normal),
         inst(Opcode::TensorTensor, EngineKind::Dve).with(Attr::Op, AluOp::Mod),
         inst(Opcode::DmaCopy, EngineKind::Dma).with(Attr::Mode, CopyMode::Cce).with(Attr::CceOp, AluOp::Mult),
     ];

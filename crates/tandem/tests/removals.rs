@@ -8,7 +8,7 @@ use tandem_backend::pass::{PtcomMode, Transport};
 use tandem_bir::analysis::footprint::{Footprint, StorageMap, overlaps};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::verify::effective_engine;
-use tandem_bir::{ArchLevel, EngineKind, InstId, Opcode, Program};
+use tandem_bir::{ArchLevel, EngineKind, InstId, Opcode, Operand, Program};
 use tandem_klr::ast::{LncKernel, Operator};
 use tandem_klr::lower::{LowerOptions, lower};
 use tandem_klr::{Contents, KlrFile};
@@ -148,7 +148,7 @@ impl Judge {
             let mut end = start.clone();
             let index = |i: InstId| tandem_bir::entity::EntityRef::index(i);
             // Last event of each engine, and of its transfers.
-            let (mut engines, mut transfers) = ([None; 5], [None; 5]);
+            let (mut engines, mut transfers) = ([None; 5], [[None; 2]; 5]);
             let mut fence: Option<usize> = None;
             let mut mine: Vec<usize> = Vec::new();
             let (mut barriers, mut swaps) = (0, 0);
@@ -197,8 +197,11 @@ impl Judge {
                     let q = q.expect("a transfer has an engine");
                     let x = j.event();
                     j.events[x].before.push(e);
-                    j.events[x].before.extend(transfers[q]);
-                    transfers[q] = Some(x);
+                    // What reaches the other core has a queue of its own.
+                    let mut all = inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap);
+                    let remote = usize::from(all.any(|a| m.memlocs[a.loc].is_remote()));
+                    j.events[x].before.extend(transfers[q][remote]);
+                    transfers[q][remote] = Some(x);
                     mine.push(x);
                     x
                 } else {

@@ -24,6 +24,7 @@ pub use tandem_bir::linked::{
 use crate::encode::desc::Geometry;
 use crate::encode::phys;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tandem_bir::analysis::edges::never_met;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{
@@ -59,6 +60,7 @@ pub fn link(
         stop(&mut diags)?;
     }
     check_set(&p, &mut diags);
+    check_edges(&p, &mut diags);
     stop(&mut diags)?;
     // semaphores are linking's to allocate; what a file says about them is replaced
     for i in p.modules.iter_mut().flat_map(|m| m.insts.values_mut()) {
@@ -130,6 +132,23 @@ fn check_set(p: &Program, diags: &mut Vec<Diagnostic>) {
                 codes::N0001,
                 format!("module {c} has another architecture or subgraph"),
             ));
+        }
+    }
+}
+
+/// Edges to what comes only later are met at no level.
+fn check_edges(p: &Program, diags: &mut Vec<Diagnostic>) {
+    for m in &p.modules {
+        for (i, producer) in never_met(m) {
+            let name = &m.insts[producer].name;
+            diags.push(
+                Diagnostic::new(
+                    codes::C0405,
+                    format!("`{}` waits for `{name}`, which comes only after it", m.insts[i].name),
+                )
+                .inst(p, m, i)
+                .note("an edge to what comes later can never be met"),
+            );
         }
     }
 }
