@@ -55,7 +55,8 @@ trap 'rm -rf "$out"' EXIT
 test -s "$out/out.npy"
 
 step "Python package"
-# A clean environment; only Rust and Python are needed. The extension has a workspace and a target folder of its own.
+# A clean environment; only Rust and Python are needed, nothing of the steps above. The extension has a workspace and a target folder of its own.
+unset PYTHONPATH
 python3 -m venv --clear target/venv
 CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/python" \
   target/venv/bin/pip install -q --disable-pip-version-check './python[test]'
