@@ -61,7 +61,7 @@ python3 -m venv --clear target/venv
 CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/python" \
   target/venv/bin/pip install -q --disable-pip-version-check './python[test]'
 target/venv/bin/pytest -q python/tests
-target/venv/bin/python python/benches/tracing.py --minimum 20000
+target/venv/bin/python python/benches/tracing.py
 
 step "book"
 # mdBook is taken from the path, or else built into target/tools once.
