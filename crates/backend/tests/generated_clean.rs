@@ -5,6 +5,7 @@
 //! build).
 
 mod common;
+use common::Passes;
 use common::generate::*;
 use tandem_backend::{lower, prepare};
 use tandem_bir::Program;

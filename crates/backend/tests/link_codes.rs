@@ -25,7 +25,13 @@ fn loc(
     addr: u64,
 ) -> MemLocId {
     let dims = [128, 256];
-    let s = common::set(Dtype::Bfloat16, TensorKind::Internal, space, &dims, &format!("{name}.{addr}"));
+    let s = MemoryLocationSet::new(
+        &format!("{name}.{addr}"),
+        Dtype::Bfloat16,
+        TensorKind::Internal,
+        space,
+        &dims,
+    );
     let mut l = MemoryLocation::new(name, SetId::from_u32(0), mem, &dims);
     l.addr = addr;
     l.allocated = true;

@@ -18,7 +18,7 @@ fn loc(
     base: u32,
     dims: &[u64],
 ) -> MemLocId {
-    let s = common::set(Dtype::Bfloat16, TensorKind::Internal, AddressSpace::Local, dims, name);
+    let s = MemoryLocationSet::new(name, Dtype::Bfloat16, TensorKind::Internal, AddressSpace::Local, dims);
     let mut l = MemoryLocation::new(name, SetId::from_u32(0), mem, dims);
     l.addr = addr;
     l.base = base;

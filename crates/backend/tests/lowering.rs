@@ -413,9 +413,7 @@ fn shared_dram_needs_no_alias_and_psum_is_staged() {
         b.loc_on(
             c,
             "ps",
-            MemoryType::Psum,
-            TensorKind::Internal,
-            AddressSpace::Local,
+            (MemoryType::Psum, TensorKind::Internal, AddressSpace::Local),
             Dtype::Float32,
             [128, 16],
         );
@@ -671,7 +669,13 @@ fn alias_diagnostic_for_a_tensor_of_another_function() {
     let mut foreign = MemLocId::from_u32(0);
     for c in 0..2usize {
         let g = b.p.modules[c].add_function("g");
-        let s = set(Dtype::Bfloat16, TensorKind::Internal, AddressSpace::Local, &[128, 4096], "q");
+        let s = MemoryLocationSet::new(
+            "q",
+            Dtype::Bfloat16,
+            TensorKind::Internal,
+            AddressSpace::Local,
+            &[128, 4096],
+        );
         let mut l = MemoryLocation::new("q", SetId::from_u32(0), MemoryType::Sb, &[128, 8192]);
         l.tensor_id = 5;
         foreign = b.p.modules[c].add_location(g, s, l);

@@ -250,9 +250,7 @@ fn an_output_of_core_1_alone_gets_its_token() {
     let out = b.loc_on(
         1,
         "out",
-        MemoryType::Dram,
-        TensorKind::ExternalOutput,
-        AddressSpace::Local,
+        (MemoryType::Dram, TensorKind::ExternalOutput, AddressSpace::Local),
         Dtype::Float32,
         [128, 8],
     );
@@ -268,9 +266,7 @@ fn an_output_of_core_1_alone_gets_its_token() {
     let out = b2.loc_on(
         1,
         "out",
-        MemoryType::Dram,
-        TensorKind::ExternalOutput,
-        AddressSpace::Shared,
+        (MemoryType::Dram, TensorKind::ExternalOutput, AddressSpace::Shared),
         Dtype::Float32,
         [128, 8],
     );

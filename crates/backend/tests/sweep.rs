@@ -64,7 +64,7 @@ fn the_full_product() {
             let row = 8192u64;
             for c in 0..2 {
                 for n in ["x", "y"] {
-                    b.loc_on(c, n, mem, TensorKind::Internal, AddressSpace::Local, d, [128, row]);
+                    b.loc_on(c, n, (mem, TensorKind::Internal, AddressSpace::Local), d, [128, row]);
                 }
             }
             let x = b.p.modules[0].find_location(b.f[0], "x").unwrap();
@@ -107,7 +107,7 @@ fn the_lowering_follows_the_rule() {
                 for c in 0..2 {
                     b.p.modules[c].arch = arch;
                     for n in ["x", "y"] {
-                        b.loc_on(c, n, mem, TensorKind::Internal, AddressSpace::Local, d, [128, row]);
+                        b.loc_on(c, n, (mem, TensorKind::Internal, AddressSpace::Local), d, [128, row]);
                     }
                 }
                 let x = b.p.modules[0].find_location(b.f[0], "x").unwrap();

@@ -38,20 +38,14 @@ fn module(core: CoreId, n: usize, locs: &mut LocTable) -> Module {
     let tiles: Vec<_> = (0..64u64)
         .map(|i| {
             let set = MemoryLocationSet {
-                name: format!("t{i}_set").into(),
-                dtype: Dtype::Float32,
-                kind: tandem_bir::TensorKind::Internal,
                 class: tandem_bir::TensorClass::NeuronSbTensor,
-                addr_space: tandem_bir::AddressSpace::Local,
-                shape: [128, 64].into_iter().collect(),
-                partition_dim: 0,
-                locs: Vec::new(),
-                file: None,
-                no_spill: false,
-                volatile: false,
-                is_virtual: false,
-                do_not_rotate: false,
-                extra: None,
+                ..MemoryLocationSet::new(
+                    &format!("t{i}"),
+                    Dtype::Float32,
+                    tandem_bir::TensorKind::Internal,
+                    tandem_bir::AddressSpace::Local,
+                    &[128, 64],
+                )
             };
             let mut l = MemoryLocation::new(&format!("t{i}"), m.sets.next_key(), MemoryType::Sb, &[128, 256]);
             l.addr = i * 256;

@@ -42,6 +42,34 @@ pub struct MemoryLocationSet {
     pub extra: Extra,
 }
 
+impl MemoryLocationSet {
+    /// The set of a tensor, named `<tensor>_set`, with nothing known but type, role, space and shape in elements.
+    pub fn new(
+        tensor: &str,
+        dtype: Dtype,
+        kind: TensorKind,
+        addr_space: AddressSpace,
+        shape: &[u64],
+    ) -> MemoryLocationSet {
+        MemoryLocationSet {
+            name: format!("{tensor}_set").into(),
+            dtype,
+            kind,
+            class: TensorClass::Tensor,
+            addr_space,
+            shape: shape.iter().copied().collect(),
+            partition_dim: 0,
+            locs: Vec::new(),
+            file: None,
+            no_spill: false,
+            volatile: false,
+            is_virtual: false,
+            do_not_rotate: false,
+            extra: Extra::default(),
+        }
+    }
+}
+
 /// The owner that a remote alias stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteTarget {

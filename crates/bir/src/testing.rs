@@ -5,6 +5,7 @@
 //! their location, engines may be wrong. Every opcode, operand kind, attribute type and optional field occurs. They are in
 //! canonical order ([`crate::canon`]).
 
+pub mod by_hand;
 pub mod two_core;
 
 use crate::ap::{AccessPattern, ApPair, ApPairs, DynamicAp};

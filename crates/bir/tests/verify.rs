@@ -9,29 +9,10 @@ use tandem_bir::*;
 
 const P: i64 = 64; // pitch of the SBUF tiles, elements of float32
 
-fn set(name: &str, kind: TensorKind, space: AddressSpace, dtype: Dtype, shape: &[u64]) -> MemoryLocationSet {
-    MemoryLocationSet {
-        name: format!("{name}_set").into(),
-        dtype,
-        kind,
-        class: TensorClass::Tensor,
-        addr_space: space,
-        shape: shape.iter().copied().collect(),
-        partition_dim: 0,
-        locs: vec![],
-        file: None,
-        no_spill: false,
-        volatile: false,
-        is_virtual: false,
-        do_not_rotate: false,
-        extra: None,
-    }
-}
-
 fn add(m: &mut Module, name: &str, kind: TensorKind, mem: MemoryType, addr: u64, dims: &[u64]) -> MemLocId {
     let f = m.functions[0];
     let l = MemoryLocation { addr, allocated: true, ..MemoryLocation::new(name, SetId::new(0), mem, dims) };
-    m.add_location(f, set(name, kind, AddressSpace::Local, Dtype::Float32, &[128, 64]), l)
+    m.add_location(f, MemoryLocationSet::new(name, Dtype::Float32, kind, AddressSpace::Local, &[128, 64]), l)
 }
 
 fn ap(l: MemLocId, d: Dtype, pairs: &[(i64, u64)]) -> Operand {

@@ -11,22 +11,7 @@ fn main() {
 
 fn location(m: &mut Module, name: &str, mem: MemoryType, addr: u64, space: AddressSpace) -> MemLocId {
     let f = m.functions[0];
-    let set = MemoryLocationSet {
-        name: format!("{name}_set").into(),
-        dtype: Dtype::Float32,
-        kind: TensorKind::Internal,
-        class: TensorClass::Tensor,
-        addr_space: space,
-        shape: [128, 64].into_iter().collect(),
-        partition_dim: 0,
-        locs: vec![],
-        file: None,
-        no_spill: false,
-        volatile: false,
-        is_virtual: false,
-        do_not_rotate: false,
-        extra: None,
-    };
+    let set = MemoryLocationSet::new(name, Dtype::Float32, TensorKind::Internal, space, &[128, 64]);
     let set_id = SetId::from_u32(0);
     let l = MemoryLocation { addr, allocated: true, ..MemoryLocation::new(name, set_id, mem, &[128, 256]) };
     m.add_location(f, set, l)

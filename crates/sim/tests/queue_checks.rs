@@ -214,20 +214,8 @@ impl Hand {
         let m = &mut self.p.modules[0];
         let f = m.functions[0];
         let set = MemoryLocationSet {
-            name: format!("{name}_set").as_str().into(),
-            dtype: Dtype::Float32,
-            kind: TensorKind::Internal,
             class: TensorClass::NeuronSbTensor,
-            addr_space: AddressSpace::Local,
-            shape: [4, 4].into_iter().collect(),
-            partition_dim: 0,
-            locs: Vec::new(),
-            file: None,
-            no_spill: false,
-            volatile: false,
-            is_virtual: false,
-            do_not_rotate: false,
-            extra: None,
+            ..MemoryLocationSet::new(name, Dtype::Float32, TensorKind::Internal, AddressSpace::Local, &[4, 4])
         };
         let mut l = MemoryLocation::new(name, SetId::from_u32(0), MemoryType::Sb, &[4, 16]);
         l.addr = at;

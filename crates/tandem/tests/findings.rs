@@ -1,21 +1,13 @@
 //! What findings show: every finding about two accesses, two cores or two tensors names both places, with their source lines.
 
+mod command;
+
+use command::{root, tandem};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
-}
 
 fn findings(args: &[&str]) -> Vec<Value> {
-    let o = Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(args)
-        .args(["--format", "json"])
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("tandem starts");
-    let v: Value = serde_json::from_slice(&o.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}"));
+    let v = tandem(&root(), &[args, &["--format", "json"]].concat()).json();
     v["diagnostics"].as_array().cloned().unwrap_or_default()
 }
 

@@ -1,35 +1,12 @@
 //! Every level gives one verdict: the stored programs, the sample kernels, the corpus; containers and replay files of the
 //! linked levels; the same through the command that a user has.
 
+mod command;
+
+use command::{Ran, root, tandem};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-struct Ran {
-    exit: i32,
-    out: String,
-    err: String,
-}
-
-fn tandem(dir: &Path, args: &[&str]) -> Ran {
-    let o = Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(args)
-        .current_dir(dir)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("tandem starts");
-    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    Ran { exit: o.status.code().expect("an exit code"), out: text(&o.stdout), err: text(&o.stderr) }
-}
-
-fn json(r: &Ran) -> Value {
-    serde_json::from_str(&r.out).unwrap_or_else(|e| panic!("{e}\n{}{}", r.out, r.err))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn programs() -> Vec<PathBuf> {
     let mut out = Vec::new();
@@ -53,7 +30,7 @@ fn programs() -> Vec<PathBuf> {
 fn judged(file: &Path, level: &str) -> (i32, String, Vec<String>) {
     let f = file.display().to_string();
     let r = tandem(&root(), &["run", &f, "--level", level, "--random", "1", "--format", "json"]);
-    let v = json(&r);
+    let v = r.json();
     let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
     let codes = v["verdict"]["codes"].as_array().into_iter().flatten().map(text);
     // Meetings that do not pair have a code of their own at every level: a hang, a difference, a refusal of the linker.
@@ -141,7 +118,7 @@ fn bundles_know_tensors_by_their_debug_table() {
     let run = |file: &str, extra: &[&str]| {
         let mut args = vec!["run", file, "--random", "1", "--format", "json"];
         args.extend(extra);
-        json(&tandem(d, &args))
+        tandem(d, &args).json()
     };
     let want = run("over.bir", &[]);
     assert_eq!(want["verdict"]["codes"][0], "S0023");
@@ -238,7 +215,7 @@ fn a_deadlock_is_reported_at_every_level() {
         let args =
             ["run", &kernel, "--random", "1", "--level", level, "--format", "json", "--deadlock-dot", dot];
         let r = tandem(t.path(), &args);
-        let v = json(&r);
+        let v = r.json();
         assert_eq!((r.exit, &v["stop"]), (1, &Value::from("deadlock")), "{}", r.out);
         let blocked = v["wait_for"]["blocked"].as_array().expect("blocked");
         assert!(

@@ -1,7 +1,9 @@
 //! `--ranks N`: whole LNCs beside each other, from the command line to the files.
 
+mod command;
+
+use command::tandem;
 use std::path::Path;
-use std::process::{Command, Output};
 use tandem_bir::Dtype;
 use tandem_sim::{Tensor, npy};
 
@@ -43,15 +45,6 @@ output \"y\" = @y int32 [4]
     )
 }
 
-fn tandem(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(args)
-        .current_dir(dir)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the command starts")
-}
-
 fn ints(dir: &Path, file: &str) -> Vec<i32> {
     let bytes = std::fs::read(dir.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
     let t = npy::read(&bytes).and_then(|a| a.into_tensor("y", Dtype::Int32)).expect(file);
@@ -79,22 +72,22 @@ fn an_allreduce_is_kept_across_two_lncs_with_inputs_and_outputs_of_their_own() {
             let common =
                 ["run", "sums.bir", "--ranks", "2", "--level", level, "--schedule", schedule, "-o", &out];
             let o = tandem(dir, &[&common[..], &own[..]].concat());
-            assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+            assert_eq!(o.exit, 0, "{}", o.err);
             assert_eq!(ints(dir, &format!("{out}/rank0/y.npy")), [11, 0, 22, 0]);
             assert_eq!(ints(dir, &format!("{out}/rank1/y.npy")), [11, 1, 22, 1]);
         }
     }
     // One file for all, and an exception for one rank.
     let o = tandem(dir, &["run", "sums.bir", "one.npy", "--ranks", "2", "-o", "same"]);
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    assert_eq!(o.exit, 0, "{}", o.err);
     assert_eq!(ints(dir, "same/rank1/y.npy"), [2, 1, 4, 1]);
     let o =
         tandem(dir, &["run", "sums.bir", "one.npy", "-i", "rank1:x=ten.npy", "--ranks", "2", "-o", "but"]);
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    assert_eq!(o.exit, 0, "{}", o.err);
     assert_eq!(ints(dir, "but/rank0/y.npy"), [11, 0, 22, 0]);
     // Without `--ranks` the ids are the cores of the one LNC.
     let o = tandem(dir, &["run", "sums.bir", "one.npy", "--level", "bir", "-o", "cores"]);
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    assert_eq!(o.exit, 0, "{}", o.err);
     assert_eq!(ints(dir, "cores/y.npy"), [3, 0, 3, 1]);
 }
 
@@ -111,10 +104,9 @@ fn inputs_of_ranks_that_do_not_exist_or_lack_one_are_refused() {
         (vec!["--ranks", "2"], "input `x` is missing"),
     ] {
         let o = tandem(dir, &[&["run", "sums.bir"], &args[..]].concat());
-        let err = String::from_utf8_lossy(&o.stderr);
-        assert_eq!(o.status.code(), Some(2), "{err}");
-        assert!(err.contains(text), "{args:?}: {err}");
+        assert_eq!(o.exit, 2, "{}", o.err);
+        assert!(o.err.contains(text), "{args:?}: {}", o.err);
     }
     let o = tandem(dir, &["run", "sums.bir", "one.npy", "--ranks", "4000000000"]);
-    assert_eq!(o.status.code(), Some(3), "{}", String::from_utf8_lossy(&o.stderr));
+    assert_eq!(o.exit, 3, "{}", o.err);
 }

@@ -3,12 +3,13 @@
 //! What is needed is told by a judge that shares nothing with the race check: a search for paths in the graph of what starts
 //! and completes when, over both cores at once, and a comparison of all pairs of accesses.
 
+mod judge;
+
+use judge::Judge;
 use std::path::PathBuf;
 use tandem_backend::pass::{PtcomMode, Transport};
-use tandem_bir::analysis::footprint::{Footprint, StorageMap, overlaps};
 use tandem_bir::diag::{Diagnostic, codes};
-use tandem_bir::verify::effective_engine;
-use tandem_bir::{ArchLevel, EngineKind, InstId, Opcode, Operand, Program};
+use tandem_bir::{ArchLevel, InstId, Opcode, Program};
 use tandem_klr::ast::{LncKernel, Operator};
 use tandem_klr::lower::{LowerOptions, lower};
 use tandem_klr::{Contents, KlrFile};
@@ -124,141 +125,12 @@ fn every_barrier_of_a_kernel_is_needed() {
     assert!(removed >= 10, "{removed}");
 }
 
-/// One thing that happens: the start of an instruction, its transfer, or a meeting of both cores.
-#[derive(Default)]
-struct Event {
-    before: Vec<usize>,
-    accesses: Vec<(bool, Footprint)>,
-}
-
-/// The accesses that nothing orders, over both cores of a program of one block each.
-struct Judge {
-    events: Vec<Event>,
-}
-
-impl Judge {
-    fn new(p: &Program) -> Judge {
-        let storage = StorageMap::of_program(p);
-        let mut j = Judge { events: Vec::new() };
-        // Meetings exist once for both cores: the n-th barrier and the n-th swap of each.
-        let mut meetings: Vec<(Opcode, usize, usize)> = Vec::new();
-        for (c, m) in p.modules.iter().enumerate() {
-            let block = m.blocks.iter().next().expect("a block").1;
-            let mut start: Vec<Option<usize>> = vec![None; m.insts.len()];
-            let mut end = start.clone();
-            let index = |i: InstId| tandem_bir::entity::EntityRef::index(i);
-            // Last event of each engine, and of its transfers.
-            let (mut engines, mut transfers) = ([None; 5], [[None; 2]; 5]);
-            let mut fence: Option<usize> = None;
-            let mut mine: Vec<usize> = Vec::new();
-            let (mut barriers, mut swaps) = (0, 0);
-            for &i in &block.insts {
-                let inst = &m.insts[i];
-                let transfer = inst.opcode.is_dma();
-                let e = match inst.opcode {
-                    Opcode::CoreBarrier | Opcode::GpsimdSb2Sb => {
-                        let n = if inst.opcode == Opcode::CoreBarrier { &mut barriers } else { &mut swaps };
-                        *n += 1;
-                        match meetings.iter().find(|x| (x.0, x.1) == (inst.opcode, *n)) {
-                            Some(x) => x.2,
-                            None => {
-                                let e = j.event();
-                                meetings.push((inst.opcode, *n, e));
-                                e
-                            }
-                        }
-                    }
-                    _ => j.event(),
-                };
-                let mut before: Vec<usize> = inst.deps.iter().filter_map(|d| end[index(d.inst)]).collect();
-                before.extend(fence);
-                let q = match effective_engine(inst) {
-                    EngineKind::Pe => Some(0),
-                    EngineKind::Activation => Some(1),
-                    EngineKind::Dve => Some(2),
-                    EngineKind::Pool | EngineKind::Unassigned => Some(3),
-                    EngineKind::Sp | EngineKind::Dma => Some(4),
-                    EngineKind::All => None,
-                };
-                if inst.opcode == Opcode::CoreBarrier {
-                    before.extend(&mine);
-                    fence = Some(e);
-                } else {
-                    let queues = q.map_or(0..5, |q| q..q + 1);
-                    for q in queues {
-                        before.extend(engines[q]);
-                        engines[q] = Some(e);
-                    }
-                }
-                j.events[e].before.extend(before);
-                mine.push(e);
-                start[index(i)] = Some(e);
-                let at = if transfer {
-                    let q = q.expect("a transfer has an engine");
-                    let x = j.event();
-                    j.events[x].before.push(e);
-                    // What reaches the other core has a queue of its own.
-                    let mut all = inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap);
-                    let remote = usize::from(all.any(|a| m.memlocs[a.loc].is_remote()));
-                    j.events[x].before.extend(transfers[q][remote]);
-                    transfers[q][remote] = Some(x);
-                    mine.push(x);
-                    x
-                } else {
-                    e
-                };
-                end[index(i)] = Some(at);
-                if inst.opcode == Opcode::CoreBarrier {
-                    continue;
-                }
-                let reads = inst.ins.iter().chain(inst.indirection_ins()).map(|o| (false, o));
-                for (write, o) in reads.chain(inst.outs.iter().map(|o| (true, o))) {
-                    if let Some(ap) = o.as_ap() {
-                        j.events[at].accesses.push((write, storage[c].footprint(m, ap)));
-                    }
-                }
-            }
-        }
-        j
-    }
-
-    fn event(&mut self) -> usize {
-        self.events.push(Event::default());
-        self.events.len() - 1
-    }
-
-    /// Everything that an event comes after.
-    fn past(&self, e: usize) -> Vec<bool> {
-        let mut seen = vec![false; self.events.len()];
-        let mut open = vec![e];
-        while let Some(x) = open.pop() {
-            for &b in &self.events[x].before {
-                if !std::mem::replace(&mut seen[b], true) {
-                    open.push(b);
-                }
-            }
-        }
-        seen
-    }
-
-    /// Whether two accesses conflict and nothing orders them.
-    fn races(&self) -> bool {
-        let past: Vec<Vec<bool>> = (0..self.events.len()).map(|e| self.past(e)).collect();
-        (0..self.events.len()).any(|a| {
-            (0..a).any(|b| {
-                !past[a][b]
-                    && !past[b][a]
-                    && self.events[a].accesses.iter().any(|(w, f)| {
-                        self.events[b].accesses.iter().any(|(v, g)| (*w || *v) && overlaps(f, g))
-                    })
-            })
-        })
-    }
-}
-
 /// Runs a changed program under the schedules and compares with the judge; whether the order was needed.
 fn judged(p: &Program, what: &str) -> bool {
-    let needed = Judge::new(p).races();
+    let judge = Judge::new(p);
+    assert!(!judge.deadlock(), "{what}: deadlock");
+    let (cross, inner) = judge.races();
+    let needed = cross || inner;
     for s in [Schedule::Eager, Schedule::Late] {
         let o = run(p, s);
         let e = errors(&o.diagnostics);

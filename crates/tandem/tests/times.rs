@@ -1,27 +1,19 @@
 //! Predicted times through the command: what `explain` predicts against what `time` finds, sweeps and their hints, names of
 //! the profiler, and that every verb that prints has a JSON form.
 
+mod command;
+
+use command::root;
 use serde_json::Value;
-use std::path::Path;
 use std::process::Command;
 
 const SWAP: &str = "testdata/klr/01_sendrecv_swap_f32_128x64.klr";
 const NORM: &str = "testdata/klr/05_rmsnorm_2core_f32.klr";
 
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
-}
-
 /// Exit code, standard output, standard error.
 fn tandem(args: &[&str]) -> (i32, String, String) {
-    let o = Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(args)
-        .current_dir(root())
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("tandem starts");
-    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    (o.status.code().expect("an exit code"), text(&o.stdout), text(&o.stderr))
+    let r = command::tandem(&root(), args);
+    (r.exit, r.out, r.err)
 }
 
 fn json(args: &[&str]) -> Value {

@@ -1,29 +1,10 @@
 //! Verdicts, SARIF, replay files, the graph of a deadlock, `--fail-on`: through the command.
 
+mod command;
+
+use command::{Ran, tandem};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-struct Ran {
-    exit: i32,
-    out: String,
-    err: String,
-}
-
-fn tandem(dir: &Path, args: &[&str]) -> Ran {
-    let o = Command::new(env!("CARGO_BIN_EXE_tandem"))
-        .args(args)
-        .current_dir(dir)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("tandem starts");
-    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-    Ran { exit: o.status.code().expect("an exit code"), out: text(&o.stdout), err: text(&o.stderr) }
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
-}
+use std::path::PathBuf;
 
 /// Two cores that write the halves of `y`; `row` is where core 1 begins.
 fn halves(row: u32, extra: [&str; 2]) -> String {
@@ -105,7 +86,7 @@ fn verdicts_of_run() {
     let r = tandem(&d, &["run", "race.bir", "--random", "1", "--fail-on", "never"]);
     assert_eq!((r.exit, line_of(&r).as_str()), (0, "verdict: refuted: S0020 (data race)"));
     let r = tandem(&d, &["run", "race.bir", "--random", "1", "--format", "json"]);
-    let v = json(&r.out);
+    let v = r.json();
     assert_eq!(v["verdict"]["verdict"], "refuted");
     assert_eq!(v["verdict"]["codes"][0], "S0020");
 }
@@ -123,7 +104,7 @@ fn verdicts_of_check() {
     assert!(line_of(&r).starts_with("verdict: not covered: a branch depends on data"), "{}", r.out);
     let r = tandem(&d, &["check", "clean.bir", "--skip-barrier-checker"]);
     assert_eq!(line_of(&r), "verdict: not covered: the barrier check was switched off");
-    let v = json(&tandem(&d, &["check", "hang.bir", "--format", "json"]).out);
+    let v = tandem(&d, &["check", "hang.bir", "--format", "json"]).json();
     assert_eq!(v["verdict"]["verdict"], "refuted");
 }
 
@@ -172,7 +153,7 @@ fn findings_as_sarif() {
     let (_t, d) = folder();
     let r = tandem(&d, &["run", "race.bir", "--random", "1", "--format", "sarif"]);
     assert_eq!(r.exit, 1);
-    let v = json(&r.out);
+    let v = r.json();
     sarif_is_well_formed(&v);
     let run = &v["runs"][0];
     assert_eq!(run["properties"]["verdict"]["verdict"], "refuted");
@@ -186,13 +167,13 @@ fn findings_as_sarif() {
         .collect();
     assert_eq!(lines.iter().sum::<u64>(), 9, "the two stores are on lines 4 and 5: {lines:?}");
     let r = tandem(&d, &["check", "hang.bir", "--format", "sarif"]);
-    sarif_is_well_formed(&json(&r.out));
+    sarif_is_well_formed(&r.json());
     let r = tandem(&d, &["check", "no such.bir", "--format", "sarif"]);
-    let v = json(&r.out);
+    let v = r.json();
     sarif_is_well_formed(&v);
     assert_eq!(v["runs"][0]["invocations"][0]["executionSuccessful"], false);
     let r = tandem(&d, &["check", "clean.bir", "--format", "sarif"]);
-    let v = json(&r.out);
+    let v = r.json();
     sarif_is_well_formed(&v);
     assert_eq!(v["runs"][0]["results"].as_array().map(Vec::len), Some(0));
 }
@@ -204,7 +185,8 @@ fn a_replay_file_brings_the_finding_back_and_knows_its_input() {
         tandem(&d, &["run", "race.bir", "--random", "1", "--schedule", "seed=5", "--save-replay", "r.json"]);
     assert_eq!(first.exit, 1);
     assert!(first.out.contains("replay file: r.json"), "{}", first.out);
-    let v = json(&std::fs::read_to_string(d.join("r.json")).expect("written"));
+    let v = serde_json::from_str::<Value>(&std::fs::read_to_string(d.join("r.json")).expect("written"))
+        .expect("JSON");
     assert_eq!(
         (v["replay"].as_u64(), v["level"].as_str(), v["schedule"].as_str()),
         (Some(1), Some("lowered"), Some("seed=5"))
@@ -253,7 +235,7 @@ fn a_deadlock_is_reported_as_text_json_and_graph_and_replays() {
     assert!(line_of(&r).contains("S0011"), "{}", r.out);
     let dot = std::fs::read_to_string(d.join("w.dot")).expect("written");
     assert!(dot.starts_with("digraph wait_for {") && dot.contains("core1"), "{dot}");
-    let v = json(&tandem(&d, &["run", "hang.bir", "--random", "1", "--format", "json"]).out);
+    let v = tandem(&d, &["run", "hang.bir", "--random", "1", "--format", "json"]).json();
     assert_eq!(v["stop"], "deadlock");
     assert_eq!(v["wait_for"]["blocked"][0]["core"], 0);
     assert_eq!(v["wait_for"]["finished"][0], 1);

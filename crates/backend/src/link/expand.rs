@@ -481,22 +481,7 @@ pub fn add_location(
     space: tandem_bir::AddressSpace,
     kind: tandem_bir::TensorKind,
 ) -> tandem_bir::MemLocId {
-    let set = tandem_bir::MemoryLocationSet {
-        name: format!("{name}_set").as_str().into(),
-        dtype: tandem_bir::Dtype::Uint8,
-        kind,
-        class: tandem_bir::TensorClass::Tensor,
-        addr_space: space,
-        shape: dims.iter().copied().collect(),
-        partition_dim: 0,
-        locs: Vec::new(),
-        file: None,
-        no_spill: false,
-        volatile: false,
-        is_virtual: false,
-        do_not_rotate: false,
-        extra: None,
-    };
+    let set = tandem_bir::MemoryLocationSet::new(name, tandem_bir::Dtype::Uint8, kind, space, dims);
     let mut l = tandem_bir::MemoryLocation::new(name, tandem_bir::SetId::from_u32(0), mem, dims);
     l.allocated = true;
     m.add_location(func, set, l)

@@ -13,22 +13,13 @@ pub fn lowered(n: usize) -> Program {
     let b = m.add_block(f, "b0");
     let locs: Vec<MemLocId> = (0..3)
         .map(|k| {
-            let set = MemoryLocationSet {
-                name: format!("t{k}_set").as_str().into(),
-                dtype: Dtype::Bfloat16,
-                kind: TensorKind::Internal,
-                class: TensorClass::Tensor,
-                addr_space: AddressSpace::Local,
-                shape: [128, 512].into_iter().collect(),
-                partition_dim: 0,
-                locs: Vec::new(),
-                file: None,
-                no_spill: false,
-                volatile: false,
-                is_virtual: false,
-                do_not_rotate: false,
-                extra: None,
-            };
+            let set = MemoryLocationSet::new(
+                &format!("t{k}"),
+                Dtype::Bfloat16,
+                TensorKind::Internal,
+                AddressSpace::Local,
+                &[128, 512],
+            );
             let mut l =
                 MemoryLocation::new(&format!("t{k}"), SetId::from_u32(0), MemoryType::Sb, &[128, 1024]);
             l.addr = 0x1000 * (k + 1);

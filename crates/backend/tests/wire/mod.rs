@@ -1,7 +1,6 @@
 //! A core without a program, to encode and decode single instructions.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
-use smallvec::SmallVec;
 use tandem_backend::decode::draft::DecodeCtx;
 use tandem_backend::decode::patch::{Patch, apply_attrs};
 use tandem_backend::decode::{Piece, pieces};
@@ -12,7 +11,7 @@ use tandem_backend::encode::phys::{self, CoreEnv};
 use tandem_backend::encode::{Bundle, Encoded, Surroundings, WireError, encode_inst};
 use tandem_bir::{
     AccessPattern, AddressSpace, ArchLevel, Dtype, EngineKind, Inst, MemLocId, MemoryLocation,
-    MemoryLocationSet, MemoryType, Module, Operand, RegId, SetId, TensorClass, TensorKind,
+    MemoryLocationSet, MemoryType, Module, Operand, RegId, SetId, TensorKind,
 };
 
 /// SBUF, PSUM and six variables of 128 x 2048 bytes; variable 6 is a remote SBUF tile, the others DRAM.
@@ -27,22 +26,8 @@ impl Bench {
         let mut m = Module::new("bench", None, arch);
         let f = m.add_function("main");
         let mut add = |name: &str, mem: MemoryType, dims: &[u64]| {
-            let set = MemoryLocationSet {
-                name: format!("{name}_set").as_str().into(),
-                dtype: Dtype::Uint8,
-                kind: TensorKind::Internal,
-                class: TensorClass::Tensor,
-                addr_space: AddressSpace::Local,
-                shape: SmallVec::from_slice(dims),
-                partition_dim: 0,
-                locs: Vec::new(),
-                file: None,
-                no_spill: false,
-                volatile: false,
-                is_virtual: false,
-                do_not_rotate: false,
-                extra: None,
-            };
+            let set =
+                MemoryLocationSet::new(name, Dtype::Uint8, TensorKind::Internal, AddressSpace::Local, dims);
             let mut l = MemoryLocation::new(name, SetId::from_u32(0), mem, dims);
             l.allocated = true;
             if name == "var6" {

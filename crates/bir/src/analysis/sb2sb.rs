@@ -276,20 +276,14 @@ mod tests {
         let f = m.add_function("f");
         let mut add = |n: &str, mem| {
             let set = MemoryLocationSet {
-                name: format!("{n}_set").into(),
-                dtype: Dtype::Float32,
-                kind: TensorKind::Internal,
                 class: TensorClass::NeuronLocalTensor,
-                addr_space: AddressSpace::Local,
-                shape: [128u64, 8192].into_iter().collect(),
-                partition_dim: 0,
-                locs: vec![],
-                file: None,
-                no_spill: false,
-                volatile: false,
-                is_virtual: false,
-                do_not_rotate: false,
-                extra: None,
+                ..MemoryLocationSet::new(
+                    n,
+                    Dtype::Float32,
+                    TensorKind::Internal,
+                    AddressSpace::Local,
+                    &[128, 8192],
+                )
             };
             m.add_location(f, set, MemoryLocation::new(n, SetId::new(0), mem, &[128, 32768]))
         };

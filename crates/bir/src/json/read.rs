@@ -12,7 +12,7 @@ use crate::diag::codes::{
 };
 use crate::diag::{Code, Diagnostic, LocTable, Site, SourcePos};
 use crate::dtype::Dtype;
-use crate::enums::{BirEnum, EngineKind, EnumTable, MemoryType, TensorClass, TensorKind};
+use crate::enums::{AddressSpace, BirEnum, EngineKind, EnumTable, MemoryType, TensorClass, TensorKind};
 use crate::ids::{BlockId, CoreId, FuncId, InstId, MemLocId, RegId, SetId};
 use crate::inst::{Dep, F32, Operand, OperandList};
 use crate::memloc::{MemoryLocation, MemoryLocationSet, Register, RemoteTarget};
@@ -737,19 +737,7 @@ impl<'s> Reader<'s, '_> {
         let mut dtype = None;
         let mut s = MemoryLocationSet {
             name: CompactString::default(),
-            dtype: Dtype::Float32,
-            kind: TensorKind::Internal,
-            class: TensorClass::Tensor,
-            addr_space: crate::AddressSpace::Local,
-            shape: Default::default(),
-            partition_dim: 0,
-            locs: Vec::new(),
-            file: None,
-            no_spill: false,
-            volatile: false,
-            is_virtual: false,
-            do_not_rotate: false,
-            extra: None,
+            ..MemoryLocationSet::new("", Dtype::Float32, TensorKind::Internal, AddressSpace::Local, &[])
         };
         let mut extra = None;
         let mut first = self.object()?;

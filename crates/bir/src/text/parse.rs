@@ -544,22 +544,11 @@ impl<'s> Parser<'s, '_> {
         let class = self.member()?;
         let addr_space = self.member()?;
         let dtype = self.member()?;
-        let shape = self.shape()?.into();
+        let shape = self.shape()?;
         let mut set = MemoryLocationSet {
             name: name.clone(),
-            dtype,
-            kind,
             class,
-            addr_space,
-            shape,
-            partition_dim: 0,
-            locs: Vec::new(),
-            file: None,
-            no_spill: false,
-            volatile: false,
-            is_virtual: false,
-            do_not_rotate: false,
-            extra: None,
+            ..MemoryLocationSet::new("", dtype, kind, addr_space, &shape)
         };
         loop {
             match self.tok {

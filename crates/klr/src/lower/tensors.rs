@@ -54,20 +54,9 @@ pub(crate) fn plain_set(
     shape: &[u64],
 ) -> MemoryLocationSet {
     MemoryLocationSet {
-        name: format!("{name}_set").into(),
-        dtype,
-        kind: role.kind,
         class,
-        addr_space: role.space,
-        shape: shape.iter().copied().collect(),
-        partition_dim: 0,
-        locs: Vec::new(),
         file: role.file.clone(),
-        no_spill: false,
-        volatile: false,
-        is_virtual: false,
-        do_not_rotate: false,
-        extra: None,
+        ..MemoryLocationSet::new(name, dtype, role.kind, role.space, shape)
     }
 }
 

@@ -26,22 +26,7 @@ impl Gen {
         space: AddressSpace,
     ) -> MemLocId {
         let dims = [ROWS, self.cols * 4];
-        let set = MemoryLocationSet {
-            name: format!("{name}_set").as_str().into(),
-            dtype: Dtype::Float32,
-            kind,
-            class: TensorClass::Tensor,
-            addr_space: space,
-            shape: [ROWS, self.cols].into_iter().collect(),
-            partition_dim: 0,
-            locs: Vec::new(),
-            file: None,
-            no_spill: false,
-            volatile: false,
-            is_virtual: false,
-            do_not_rotate: false,
-            extra: None,
-        };
+        let set = MemoryLocationSet::new(name, Dtype::Float32, kind, space, &[ROWS, self.cols]);
         let l = MemoryLocation::new(name, SetId::from_u32(0), mem, &dims);
         self.p.modules[c].add_location(self.func[c], set, l)
     }

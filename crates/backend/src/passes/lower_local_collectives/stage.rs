@@ -24,19 +24,14 @@ impl Lowering<'_> {
         let (parts, elems) = (like.num_partitions(), like.elems_per_partition());
         let set = MemoryLocationSet {
             name: "".into(),
-            dtype: like.dtype,
-            kind: TensorKind::Internal,
             class: if mem == MemoryType::Sb { TensorClass::NeuronSbTensor } else { TensorClass::Tensor },
-            addr_space: AddressSpace::Local,
-            shape: [parts, elems].into_iter().collect(),
-            partition_dim: 0,
-            locs: Vec::new(),
-            file: None,
-            no_spill: false,
-            volatile: false,
-            is_virtual: false,
-            do_not_rotate: false,
-            extra: None,
+            ..MemoryLocationSet::new(
+                "",
+                like.dtype,
+                TensorKind::Internal,
+                AddressSpace::Local,
+                &[parts, elems],
+            )
         };
         let dims = [parts, elems.saturating_mul(like.dtype.bytes())];
         let loc = MemoryLocation::new("", SetId::new(0), mem, &dims);
