@@ -138,6 +138,10 @@ impl MemoryLocation {
             extra: Extra::default(),
         }
     }
+    /// Name of the location that holds the bytes: of a remote alias its owner's, else its own.
+    pub fn owner_name(&self) -> &CompactString {
+        self.remote_local_target.as_ref().map_or(&self.name, |t| &t.name)
+    }
     /// SB or PSUM.
     pub fn is_on_chip(&self) -> bool {
         matches!(self.mem, MemoryType::Sb | MemoryType::Psum)

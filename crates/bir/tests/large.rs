@@ -68,13 +68,18 @@ fn a_large_file_reads_in_under_four_times_its_size() {
     let seconds = start.elapsed().as_secs_f64();
     assert_eq!(p.modules[0].insts.len(), n);
     assert_eq!(p.modules[0].insts.values().last().expect("an instruction").deps.len(), 1);
-    let rate = size as f64 / 1e6 / seconds;
     if let (Some(before), Some(after)) = (before, peak()) {
         let used = after - before.min(16 << 20);
         assert!(used < 4 * size as u64, "{used} bytes for a file of {size}");
     }
     if !cfg!(debug_assertions) {
-        assert!(rate > 50.0, "{rate:.0} MB/s");
+        // The yardstick is a pass over the same bytes that keeps nothing, timed beside it (several hundred MB/s on
+        // one thread): ten times it is the required 50 MB/s on such a machine.
+        let bytes = std::fs::read(&path).expect("the file");
+        let scan = Instant::now();
+        serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).expect("JSON");
+        let scan = scan.elapsed().as_secs_f64();
+        assert!(seconds < 10.0 * scan, "{seconds} s to read what is scanned in {scan} s");
     }
 
     // The textual form of the same program: its cost per instruction does not grow with the program.

@@ -14,13 +14,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use tandem_bir::analysis::edges::{ends_segment, never_met};
+use tandem_bir::analysis::queue::{QUEUES, queue};
 use tandem_bir::entity::SecondaryMap;
 use tandem_bir::linked::is_remote_copy;
-use tandem_bir::verify::effective_engine;
-use tandem_bir::{Attr, CompactString, EngineKind, Inst, InstId, MemLocId, Module, Opcode, Operand};
+use tandem_bir::{Attr, CompactString, Inst, InstId, Module, Opcode, Operand};
 
-/// In-order queues of a core. The transfers that one issues go by two queues of their own, those that reach the other core apart.
-pub(crate) const QUEUES: usize = 5;
 /// Threads of a core.
 const PER_CORE: usize = 3 * QUEUES;
 
@@ -33,26 +31,8 @@ fn join(into: &mut Clock, from: &Clock) {
     }
 }
 
-/// Queue of an instruction; `None` for one that sits in all of them.
-pub(crate) fn queue(inst: &Inst) -> Option<usize> {
-    match effective_engine(inst) {
-        EngineKind::Pe => Some(0),
-        EngineKind::Activation => Some(1),
-        EngineKind::Dve => Some(2),
-        EngineKind::Pool | EngineKind::Unassigned => Some(3),
-        EngineKind::Sp | EngineKind::Dma => Some(4),
-        EngineKind::All => None,
-    }
-}
-
 /// What one core executes, cut at the ends of blocks.
 pub(crate) type Stretch = Vec<Vec<InstId>>;
-
-/// Owner's name of a location: what a token of it goes by on both cores.
-pub(crate) fn owner_name(m: &Module, l: MemLocId) -> &CompactString {
-    let loc = &m.memlocs[l];
-    loc.remote_local_target.as_ref().map_or(&loc.name, |t| &t.name)
-}
 
 #[derive(Clone, Copy)]
 struct Stamp {
@@ -145,7 +125,7 @@ fn token_writers(modules: [&Module; 2]) -> FxHashMap<CompactString, SmallVec<[us
     for m in modules {
         for i in m.insts.values().filter(|i| i.opcode == Opcode::TensorCompletion) {
             if let Some(ap) = i.ins.first().and_then(Operand::as_ap) {
-                out.entry(owner_name(m, ap.loc).clone()).or_default();
+                out.entry(m.memlocs[ap.loc].owner_name().clone()).or_default();
             }
         }
     }
@@ -156,7 +136,7 @@ fn token_writers(modules: [&Module; 2]) -> FxHashMap<CompactString, SmallVec<[us
         for (_, b) in meet::blocks(m) {
             for i in m.blocks[b].insts.iter().map(|i| &m.insts[*i]) {
                 for ap in i.outs.iter().filter_map(Operand::as_ap) {
-                    if let Some(w) = out.get_mut(owner_name(m, ap.loc))
+                    if let Some(w) = out.get_mut(m.memlocs[ap.loc].owner_name())
                         && !w.contains(&c)
                     {
                         w.push(c);
@@ -443,7 +423,7 @@ impl Walk<'_> {
             && self.tokens
             && let Some(ap) = inst.ins.first().and_then(Operand::as_ap)
         {
-            let name = owner_name(m, ap.loc).clone();
+            let name = m.memlocs[ap.loc].owner_name().clone();
             let s = self.token_state.entry(name).or_default();
             let mine = self.threads[t];
             for (wt, tick, clock) in std::mem::take(&mut s.open[c]) {
@@ -479,7 +459,7 @@ impl Walk<'_> {
             }
             Wait::Token(n) => {
                 let Some(ap) = m.insts[id].ins.first().and_then(Operand::as_ap) else { return false };
-                let name = owner_name(m, ap.loc);
+                let name = m.memlocs[ap.loc].owner_name();
                 let (Some(s), Some(writers)) = (self.token_state.get(name), self.writers.get(name)) else {
                     return false;
                 };
@@ -561,7 +541,7 @@ impl Walk<'_> {
         }
         if outs && self.tokens && !self.writers.is_empty() {
             for ap in inst.outs.iter().filter_map(Operand::as_ap) {
-                let name = owner_name(m, ap.loc);
+                let name = m.memlocs[ap.loc].owner_name();
                 if self.writers.contains_key(name) {
                     let s = self.token_state.entry(name.clone()).or_default();
                     s.open[c].push((t, clock[t], Box::new(clock)));

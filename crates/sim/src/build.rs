@@ -2,7 +2,7 @@
 
 mod timed;
 
-use crate::code::{Action, QUEUES, Style, prepare, prepare_streams, queue};
+use crate::code::{Action, Style, prepare, prepare_streams};
 use crate::collective::Topology;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
 use crate::memory::{Memory, View};
@@ -21,6 +21,7 @@ use crate::timing::{Recorder, TimingReport};
 use crate::undef::Undef;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use tandem_bir::analysis::queue::{QUEUES, queue};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::table::TABLE;

@@ -12,16 +12,15 @@ use crate::memory::BufId;
 use crate::numeric_profile::{NumericProfile, SilentSkip};
 use crate::place::Place;
 use rustc_hash::FxHashMap;
+use tandem_bir::analysis::queue::{QUEUES, queue};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::linked::Stream;
+use tandem_bir::verify::effective_engine;
 use tandem_bir::{
-    Attr, BlockId, BranchCompareOp, CollectiveKind, CompactString, EngineKind, Expr, FuncId, Inst, InstId,
-    Module, Opcode, Operand, Program, RegId,
+    Attr, BlockId, BranchCompareOp, CollectiveKind, CompactString, Expr, FuncId, Inst, InstId, Module,
+    Opcode, Operand, Program, RegId,
 };
-
-/// Number of in-order queues of a core: PE, Activation, DVE, Pool, SP.
-pub(crate) const QUEUES: usize = 5;
 
 /// Short names of the queues, for reports.
 pub(crate) const QUEUE_NAMES: [&str; QUEUES] = ["PE", "Activation", "DVE", "Pool", "SP"];
@@ -231,7 +230,7 @@ impl Code<'_> {
                 .map(|(id, i)| Decoded {
                     inst: id,
                     opcode: i.opcode,
-                    engine: crate::decode::engine_of(i),
+                    engine: effective_engine(i),
                     ins: Default::default(),
                     outs: Default::default(),
                     indirect: Default::default(),
@@ -351,19 +350,6 @@ fn segment(m: &Module, insts: Vec<InstId>, style: Style, never: &FxHashMap<InstI
     }
     s.insts = insts;
     s
-}
-
-/// In-order queue of an instruction; `None` for engine ALL. Transfers that name no engine are issued by SP, and
-/// each issuing engine has one transfer queue (our choice; no source says how queues are dealt out at this level).
-pub(crate) fn queue(i: &Inst) -> Option<usize> {
-    match crate::decode::engine_of(i) {
-        EngineKind::Pe => Some(0),
-        EngineKind::Activation => Some(1),
-        EngineKind::Dve => Some(2),
-        EngineKind::Pool | EngineKind::Unassigned => Some(3),
-        EngineKind::Sp | EngineKind::Dma => Some(4),
-        EngineKind::All => None,
-    }
 }
 
 /// What to do with a type of instruction.

@@ -7,9 +7,9 @@ use crate::state::{Fault, RegValue};
 use smallvec::SmallVec;
 use tandem_bir::diag::{Code, codes};
 use tandem_bir::entity::EntityRef as _;
+use tandem_bir::verify::effective_engine;
 use tandem_bir::{
-    AccessPattern, Attr, CompactString, DynamicAp, EngineKind, Expr, Inst, InstId, Module, Opcode, Operand,
-    RegId,
+    AccessPattern, Attr, CompactString, DynamicAp, Expr, InstId, Module, Opcode, Operand, RegId,
 };
 
 /// Which operand of an instruction.
@@ -65,20 +65,6 @@ pub(crate) enum Resolved {
     Skip,
 }
 
-/// Engine that runs an instruction; the default of its type when none is named.
-pub(crate) fn engine_of(i: &Inst) -> EngineKind {
-    match i.engine {
-        EngineKind::Unassigned => i.opcode.spec().engine,
-        EngineKind::Pool
-        | EngineKind::Activation
-        | EngineKind::Pe
-        | EngineKind::Dma
-        | EngineKind::Dve
-        | EngineKind::Sp
-        | EngineKind::All => i.engine,
-    }
-}
-
 /// Decodes one instruction.
 ///
 /// # Errors
@@ -93,7 +79,7 @@ pub(crate) fn decode<'p>(
     let mut d = Decoded {
         inst: id,
         opcode: i.opcode,
-        engine: engine_of(i),
+        engine: effective_engine(i),
         ins: SmallVec::new(),
         outs: SmallVec::new(),
         indirect: SmallVec::new(),

@@ -4,7 +4,7 @@
 //! a segment up to five in-order queues issue instructions (one, in program-order style) and up to five transfer queues land
 //! what was issued. [`Core::ready`] holds one bit per possible move; the schedule picks among the bits of all cores.
 
-use crate::code::{ALL_QUEUES, Action, Code, QUEUES, Segment, Style};
+use crate::code::{ALL_QUEUES, Action, Code, Segment, Style};
 use crate::collective::{Plan, Topology};
 use crate::decode::{Env, Resolved, eval, resolve};
 use crate::exec::Arg;
@@ -22,6 +22,7 @@ use crate::undef::Undef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use tandem_bir::analysis::queue::QUEUES;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Code as DiagCode, Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;

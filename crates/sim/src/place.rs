@@ -80,7 +80,7 @@ impl<'p> Names<'p> {
 
 /// Every access pattern of an instruction: inputs, outputs, index operands.
 pub(crate) fn all_aps(i: &Inst) -> impl Iterator<Item = &AccessPattern> {
-    i.ins.iter().chain(&i.outs).chain(i.indirection_ins()).filter_map(Operand::as_ap)
+    i.operands().filter_map(Operand::as_ap)
 }
 
 /// The owner of a location's storage, through aliases: `(module index, location)`.

@@ -10,13 +10,14 @@
 //! **May miss** deadlocks of control paths that the run did not take. **Never reports falsely**: which meetings a core comes to depends on its
 //! control flow alone, so a run that stops here stops under every schedule.
 
-use crate::code::{ALL_QUEUES, QUEUE_NAMES, QUEUES, Style};
+use crate::code::{ALL_QUEUES, QUEUE_NAMES, Style};
 use crate::machine::{Core, Machine, Phase, Wait};
 use crate::race::{Access, Lane};
 use crate::sync::Channel;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use tandem_bir::analysis::queue::QUEUES;
 use tandem_bir::diag::{Diagnostic, Site, codes, render::site_text};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{BirEnum as _, InstId};

@@ -220,7 +220,7 @@ pub fn of_check(program: Option<&Program>, diags: &[Diagnostic], skipped: bool) 
     }
     for m in &p.modules {
         let moves = |i: &tandem_bir::Inst| {
-            let all = i.ins.iter().chain(&i.outs).chain(i.indirection_ins());
+            let all = i.operands();
             all.filter_map(tandem_bir::Operand::as_ap).any(|ap| !ap.is_static())
         };
         if let Some((_, _, id)) = m.walk().into_iter().find(|(_, _, i)| moves(&m.insts[*i])) {

@@ -60,17 +60,7 @@ pub fn is_container(bytes: &[u8]) -> bool {
 /// The first fault, with its offset.
 pub fn read_sections(b: &[u8]) -> Result<Container, Diagnostic> {
     let l = layout(b)?;
-    let sections = l
-        .parts
-        .iter()
-        .map(|p| Section {
-            kind: p.kind,
-            core: p.core,
-            engine: p.engine,
-            offset: p.bytes.start,
-            bytes: b[p.bytes.clone()].to_vec(),
-        })
-        .collect();
+    let sections = l.parts.iter().map(|p| p.section(b)).collect();
     Ok(Container { arch: l.arch, cores: l.cores, flags: l.flags, sections })
 }
 
@@ -80,6 +70,19 @@ struct Part {
     core: u8,
     engine: u8,
     bytes: std::ops::Range<usize>,
+}
+
+impl Part {
+    /// A copy of it.
+    fn section(&self, b: &[u8]) -> Section {
+        Section {
+            kind: self.kind,
+            core: self.core,
+            engine: self.engine,
+            offset: self.bytes.start,
+            bytes: b[self.bytes.clone()].to_vec(),
+        }
+    }
 }
 
 /// Header and section table of a container.
@@ -263,18 +266,7 @@ pub fn round_trip(b: &[u8]) -> Result<(Vec<u8>, usize), Diagnostic> {
         arch: l.arch,
         cores: l.cores,
         flags: l.flags,
-        sections: l
-            .parts
-            .iter()
-            .filter(|p| p.kind != Kind::Stream)
-            .map(|p| Section {
-                kind: p.kind,
-                core: p.core,
-                engine: p.engine,
-                offset: p.bytes.start,
-                bytes: b[p.bytes.clone()].to_vec(),
-            })
-            .collect(),
+        sections: l.parts.iter().filter(|p| p.kind != Kind::Stream).map(|p| p.section(b)).collect(),
     };
     let Frame { program: p, cores, bf21, geo } = frame(&c)?;
     let index = Index::default();

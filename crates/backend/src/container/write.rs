@@ -358,7 +358,7 @@ fn debug_entry(
         }
         None => {
             let at = order.linked.get(&i);
-            let all = inst.ins.iter().chain(&inst.outs).chain(inst.indirection_ins());
+            let all = inst.operands();
             let (position, block) = at.map_or((0, ""), |(n, b)| (*n, m.blocks[*b].name.as_str()));
             (position, block, all.map(|o| tensors.of(m, o)).collect())
         }

@@ -89,11 +89,8 @@ impl Patch {
         p
     }
 
-    /// Applies the patch and assembles.
-    ///
-    /// # Errors
-    /// E0104 when the result is no instruction.
-    pub fn finish(&self, mut d: Draft, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
+    /// Applies the patch to a draft; number of inputs.
+    fn apply(&self, d: &mut Draft) -> usize {
         for (s, t) in &self.dtypes {
             d.slot(*s).dtype = Some(*t);
         }
@@ -103,8 +100,17 @@ impl Patch {
         for s in &self.psum {
             d.slot(*s).psum = true;
         }
-        let ins = self.ins.unwrap_or_else(|| natural_ins(&d)).min(MAX_INS);
+        let ins = self.ins.unwrap_or_else(|| natural_ins(d)).min(MAX_INS);
         apply_attrs(&mut d.inst, self);
+        ins
+    }
+
+    /// Applies the patch and assembles.
+    ///
+    /// # Errors
+    /// E0104 when the result is no instruction.
+    pub fn finish(&self, mut d: Draft, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
+        let ins = self.apply(&mut d);
         assemble(d, ins, ctx)
     }
 
@@ -115,17 +121,7 @@ impl Patch {
     /// E0104 when the result is no instruction, E0011 naming the first difference.
     pub fn verify(&self, mut d: Draft, expected: &Inst, ctx: &DecodeCtx<'_>) -> WireResult<i64> {
         let differs = |what: String| WireError::new(codes::E0011, what);
-        for (s, t) in &self.dtypes {
-            d.slot(*s).dtype = Some(*t);
-        }
-        for (s, n) in &self.parts {
-            d.slot(*s).parts = *n;
-        }
-        for s in &self.psum {
-            d.slot(*s).psum = true;
-        }
-        let ins = self.ins.unwrap_or_else(|| natural_ins(&d)).min(MAX_INS);
-        apply_attrs(&mut d.inst, self);
+        let ins = self.apply(&mut d);
         if expected.opcode != d.inst.opcode {
             return Err(differs(format!("type {} became {}", expected.opcode, d.inst.opcode)));
         }

@@ -151,14 +151,7 @@ impl CoreEnv<'_> {
         out.engine = inst.engine;
         out.attrs = inst.attrs.clone();
         let ignored: &[Attr] = match inst.opcode {
-            Opcode::DmaCopy
-            | Opcode::Load
-            | Opcode::Save
-            | Opcode::GenericIndirectLoad
-            | Opcode::IndirectLoad
-            | Opcode::GenericIndirectSave
-            | Opcode::IndirectSave
-            | Opcode::IndirectSaveAccumulate => DMA_HINTS,
+            op if op.is_dma() => DMA_HINTS,
             Opcode::Matmult | Opcode::MatmultMx => MATMUL_HINTS,
             Opcode::CollectiveCompute => &[Attr::Queue, Attr::DmaQos],
             _ => &[],

@@ -9,6 +9,7 @@ use crate::encode::phys::is_leaf;
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::inst::Dep;
+use tandem_bir::verify::effective_engine;
 use tandem_bir::{
     AccessPattern, AluOp, Attr, BlockId, EngineKind, Expr, FuncId, Immediate, Inst, InstId, MemoryType,
     Module, Opcode, Operand, Program, RegAccess, RegId, Register, Storage,
@@ -28,7 +29,7 @@ pub fn engine_index(e: EngineKind) -> Option<usize> {
 /// # Errors
 /// N0016 when it has none.
 fn engine_of(i: &Inst) -> Result<Option<EngineKind>, String> {
-    let e = if i.engine == EngineKind::Unassigned { i.spec().engine } else { i.engine };
+    let e = effective_engine(i);
     if i.opcode.is_dma() {
         return match e {
             EngineKind::Dma | EngineKind::Unassigned | EngineKind::All => Ok(Some(EngineKind::Sp)),

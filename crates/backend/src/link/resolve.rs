@@ -147,7 +147,7 @@ pub fn used_locations(m: &Module) -> Vec<bool> {
     let mut used = vec![false; m.memlocs.len()];
     for (_, _, i) in m.walk() {
         let i = &m.insts[i];
-        for a in i.ins.iter().chain(&i.outs).chain(i.indirection_ins()).filter_map(Operand::as_ap) {
+        for a in i.operands().filter_map(Operand::as_ap) {
             if let Some(u) = used.get_mut(a.loc.index()) {
                 *u = true;
             }

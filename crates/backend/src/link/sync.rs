@@ -537,7 +537,7 @@ pub fn number_registers(m: &Module, limit: usize) -> Result<Vec<u8>, usize> {
     };
     for (_, _, i) in m.walk() {
         let i = &m.insts[i];
-        for o in i.ins.iter().chain(&i.outs).chain(i.indirection_ins()) {
+        for o in i.operands() {
             match o {
                 Operand::Reg(r) => take(r.reg),
                 Operand::Ap(a) => {

@@ -63,9 +63,8 @@ impl Placement {
             None => module.core,
         };
         if !l.allocated {
-            let name = l.remote_local_target.as_ref().map_or(&l.name, |t| &t.name);
             let core = if shared { None } else { owner };
-            return Placement { space: Space::Unplaced(core, name.clone()), base: 0, addr: 0 };
+            return Placement { space: Space::Unplaced(core, l.owner_name().clone()), base: 0, addr: 0 };
         }
         let addr = i64::try_from(l.addr).unwrap_or(i64::MAX);
         match l.mem {

@@ -5,5 +5,6 @@ pub mod data;
 pub mod dom;
 pub mod edges;
 pub mod footprint;
+pub mod queue;
 pub mod sb2sb;
 pub mod scc;

@@ -346,6 +346,10 @@ impl Inst {
     pub fn indirection_ins(&self) -> &[Operand] {
         self.more.as_ref().map_or(&[], |m| &m.indirection_ins)
     }
+    /// All operands: inputs, outputs, index operands.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        self.ins.iter().chain(&self.outs).chain(self.indirection_ins())
+    }
     /// Sets an attribute. A value equal to its declared default is dropped unless the attribute is always written;
     /// an affine attribute given a constant expression is stored as the constant.
     ///

@@ -149,7 +149,7 @@ fn is_symbolic(m: &Module) -> bool {
                 _ => {}
             }
         }
-        for o in i.ins.iter().chain(&i.outs).chain(i.indirection_ins()) {
+        for o in i.operands() {
             match o {
                 crate::Operand::Ap(a) => a.dynamic.iter().flat_map(|d| &d.terms).for_each(|(_, e)| look(e)),
                 crate::Operand::Other(o) => match &**o {

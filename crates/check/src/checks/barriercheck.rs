@@ -193,7 +193,7 @@ fn ordered(
 ) -> Option<Order> {
     let keep = |side: usize, id: InstId| {
         let inst = &modules[side].insts[id];
-        let all = inst.ins.iter().chain(inst.indirection_ins()).chain(&inst.outs);
+        let all = inst.operands();
         all.filter_map(|o| o.as_ap()).any(|a| visible[side][a.loc])
     };
     let lists = [0, 1].map(|s| unit.stretch(s));
@@ -260,7 +260,7 @@ fn report(cx: &Cx<'_>, modules: [&Module; 2], p: &Access, q: &Access) -> Diagnos
     let cores = [meet::core(modules[0], 0), meet::core(modules[1], 1)];
     let insts = [&modules[0].insts[p.place.2], &modules[1].insts[q.place.2]];
     let loc = &modules[0].memlocs[p.loc];
-    let name = loc.remote_local_target.as_ref().map_or(&loc.name, |t| &t.name);
+    let name = loc.owner_name();
     let message = format!(
         "missing core barrier between {}@nc{} and {}@nc{} on {name}",
         insts[0].name, cores[0], insts[1].name, cores[1]

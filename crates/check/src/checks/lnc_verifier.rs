@@ -492,7 +492,7 @@ fn mentioned_shard_ids(m: &Module, f: FuncId) -> IndexSet<i64> {
             if let Some(more) = &inst.more {
                 more.predicates.iter().chain(&more.order).for_each(&mut see);
             }
-            for o in inst.ins.iter().chain(&inst.outs).chain(inst.indirection_ins()) {
+            for o in inst.operands() {
                 match o {
                     Operand::Ap(a) => {
                         a.dynamic.iter().flat_map(|d| &d.terms).for_each(|(_, e)| see(e));

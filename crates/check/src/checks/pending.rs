@@ -11,7 +11,7 @@ use crate::Cx;
 use crate::meet;
 use indexmap::IndexMap;
 use tandem_bir::diag::{Diagnostic, Site, codes};
-use tandem_bir::{Attr, BlockId, CompactString, FuncId, InstId, Level, MemLocId, Module, Opcode, Operand};
+use tandem_bir::{Attr, BlockId, CompactString, FuncId, InstId, Level, Module, Opcode, Operand};
 
 pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
     if cx.program.level != Level::Lowered {
@@ -69,12 +69,6 @@ enum What {
 type Key = (CompactString, CompactString, What);
 type Places = IndexMap<Key, Vec<(FuncId, BlockId, InstId)>>;
 
-/// Name of the owner's location.
-fn owner_name(m: &Module, l: MemLocId) -> CompactString {
-    let loc = &m.memlocs[l];
-    loc.remote_local_target.as_ref().map_or(&loc.name, |t| &t.name).clone()
-}
-
 fn waits(m: &Module, tokens: bool) -> Places {
     let mut out = Places::new();
     for (f, b) in meet::blocks(m) {
@@ -82,7 +76,7 @@ fn waits(m: &Module, tokens: bool) -> Places {
             let i = &m.insts[id];
             let what = if i.opcode == Opcode::TensorCompletion && tokens {
                 let Some(ap) = i.ins.first().and_then(Operand::as_ap) else { continue };
-                What::Token(owner_name(m, ap.loc))
+                What::Token(m.memlocs[ap.loc].owner_name().clone())
             } else if !i.get_ints(Attr::RemoteNotification).is_empty() {
                 What::Notice
             } else {
@@ -100,7 +94,7 @@ fn writes(m: &Module, name: &str) -> bool {
         m.blocks[b].insts.iter().any(|i| {
             let outs = m.insts[*i].outs.iter().filter_map(Operand::as_ap);
             m.insts[*i].opcode != Opcode::CoreBarrier
-                && outs.into_iter().any(|a| owner_name(m, a.loc) == name)
+                && outs.into_iter().any(|a| *m.memlocs[a.loc].owner_name() == name)
         })
     })
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
         for (f, b) in meet::blocks(m) {
             for &i in &m.blocks[b].insts {
                 let inst = &m.insts[i];
-                let all = inst.ins.iter().chain(&inst.outs).chain(inst.indirection_ins());
+                let all = inst.operands();
                 for a in all.filter_map(|o| o.as_ap()) {
                     let l = &m.memlocs[a.loc];
                     let site = || meet::inst_site(cx.program, m, f, b, i).label("uses it");

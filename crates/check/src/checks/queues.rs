@@ -10,10 +10,10 @@
 //! May miss: cycles through the other core (see the checks of orders and of pending waits). Reports falsely: no, for these queues.
 
 use crate::Cx;
-use crate::clocks::{QUEUES, queue};
 use crate::meet;
 use rustc_hash::FxHashMap;
 use tandem_bir::analysis::edges::{ends_segment, never_met};
+use tandem_bir::analysis::queue::{QUEUES, queue};
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::verify::effective_engine;
 use tandem_bir::{BlockId, FuncId, InstId, Level, Module};

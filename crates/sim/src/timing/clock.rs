@@ -8,12 +8,13 @@ use super::cost::{Cost, Dge, LANES, Model, PORTS};
 use super::params::{BackEnd, P, Span, ps};
 use super::record::{ENGINES, MeetKind, NONE, Recorder};
 use super::trace::{TraceLane, TraceSink};
-use crate::code::{ALL_QUEUES, QUEUES, Segment};
+use crate::code::{ALL_QUEUES, Segment};
 use crate::machine::Core;
 use crate::sync::Token;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use tandem_bir::analysis::queue::QUEUES;
 
 /// Why an execution started when it did, or what it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,12 @@
 
 use super::cost::{Cost, Model};
 use super::params::{Generation, Params, Span};
-use crate::code::{ALL_QUEUES, Action, QUEUES};
+use crate::code::{ALL_QUEUES, Action};
 use crate::exec::Decoded;
 use crate::machine::Core;
 use crate::memory::Memory;
 use rustc_hash::FxHashMap;
+use tandem_bir::analysis::queue::QUEUES;
 use tandem_bir::{EngineKind, Inst, InstId};
 
 /// Engines of the in-order queues.

@@ -5,13 +5,14 @@ use super::{
     BarrierRow, CoreReport, EngineReport, MAX_BARRIER_ROWS, R_BARRIER, R_DMA, R_IDLE, R_JOIN, R_PARTNER,
     R_PORT, R_RAMP, R_SEM, REASONS, SyncRow, TimingReport, Traffic,
 };
-use crate::code::{ALL_QUEUES, QUEUES};
+use crate::code::ALL_QUEUES;
 use crate::machine::Core;
 use crate::timing::clock::{Edge, Timeline};
 use crate::timing::cost::{Dge, LANES};
 use crate::timing::params::P;
 use crate::timing::record::{ENGINES, MeetKind, NONE, Recorder};
 use indexmap::IndexMap;
+use tandem_bir::analysis::queue::QUEUES;
 use tandem_bir::diag::SourcePos;
 use tandem_bir::{Attr, InstId, Program};
 
