@@ -165,11 +165,14 @@ fn n0021_a_shared_location_in_two_places() {
 
 #[test]
 fn n0022_more_registers_than_an_engine_has() {
+    // all written before the first is read
     for (n, ok) in [(62, true), (63, false)] {
         let mut b = build(1);
+        let mut all = Vec::new();
         for k in 0..n {
             let r = b.reg(&format!("r{k}"));
             let to = RegAccess { reg: r, dtype: Dtype::Int32 };
+            all.push(to);
             let mv = op(
                 "mv",
                 Opcode::RegisterMove,
@@ -178,6 +181,17 @@ fn n0022_more_registers_than_an_engine_has() {
                 vec![to.into()],
             );
             push(&mut b, 0, mv);
+        }
+        for pair in all.windows(2) {
+            let mut add = op(
+                "add",
+                Opcode::RegisterAlu,
+                EngineKind::Sp,
+                vec![pair[0].into(), pair[1].into()],
+                vec![pair[1].into()],
+            );
+            add.set(Attr::Op, AluOp::Add);
+            push(&mut b, 0, add);
         }
         if ok {
             linked(&b);

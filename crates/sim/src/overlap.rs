@@ -96,7 +96,7 @@ fn uses(core: &Core<'_>) -> Option<FxHashMap<Key, (u32, u32)>> {
     };
     if let Some(t) = core.debug {
         for (n, d) in t.insts.iter().enumerate() {
-            if m.insts[d.inst].is_terminator_like() {
+            if jumps(&m.insts[d.inst]) {
                 return None;
             }
             d.operands.iter().flatten().for_each(|k| note(k | NAMED, n));
@@ -105,7 +105,7 @@ fn uses(core: &Core<'_>) -> Option<FxHashMap<Key, (u32, u32)>> {
     }
     for (n, (_, _, id)) in m.walk().into_iter().enumerate() {
         let i = &m.insts[id];
-        if i.is_terminator_like() {
+        if jumps(i) {
             return None;
         }
         crate::place::all_aps(i).for_each(|ap| note(ap.loc.as_u32(), n));
@@ -176,16 +176,10 @@ fn is_whole_memory(l: &tandem_bir::MemoryLocation) -> bool {
     l.name.starts_with('%')
 }
 
-/// Instructions after which program order is not time order.
-trait Jumps {
-    fn is_terminator_like(&self) -> bool;
-}
-impl Jumps for tandem_bir::Inst {
-    fn is_terminator_like(&self) -> bool {
-        use tandem_bir::Opcode as O;
-        !self.regions().is_empty()
-            || matches!(self.opcode, O::CompareAndBranch | O::UnconditionalBranch | O::Call)
-    }
+/// After the instruction program order is not time order.
+fn jumps(i: &tandem_bir::Inst) -> bool {
+    use tandem_bir::Opcode as O;
+    !i.regions().is_empty() || matches!(i.opcode, O::CompareAndBranch | O::UnconditionalBranch | O::Call)
 }
 
 impl Overlap {
@@ -259,8 +253,8 @@ impl Overlap {
         }
         for (g, core) in cores.iter().enumerate() {
             let (r, c) = (g / lnc, g % lnc);
-            for (l, loc) in core.module.memlocs.iter().filter(|(_, l)| l.is_remote()) {
-                let _ = loc;
+            let remote = core.module.memlocs.iter().filter(|(_, l)| l.is_remote());
+            for l in remote.map(|(l, _)| l) {
                 if let Ok((oc, ol)) = owner(modules, names, c, l)
                     && let Some(&k) = o.at.get(&(r * lnc + oc, ol.as_u32()))
                 {

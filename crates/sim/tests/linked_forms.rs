@@ -474,3 +474,170 @@ module @nc00 core 0 arch gen3 {{
         assert!(sorted.len() == 2 && sorted[0] & 4 == 0 && sorted[1] & 4 == 4, "{flags:?}");
     }
 }
+
+/// More registers than an engine has, few of them at one time; some live over a loop that uses many.
+#[test]
+fn registers_share_numbers() {
+    let (short, long) = (90, 6);
+    let mut body = String::from("acc = RegisterMove ALL $t int32 <- 0 int32\n");
+    for k in 0..long {
+        body += &format!("l{k} = RegisterMove ALL $l{k} int32 <- {} int32\n", 1000 * k);
+    }
+    let mut inner = String::new();
+    for k in 0..short {
+        inner += &format!(
+            "a{k} = RegisterAlu ALL $s{k} int32 <- $i int32, {k} int32 {{op = add}}
+          b{k} = RegisterAlu ALL $t int32 <- $t int32, $s{k} int32 {{op = add}}\n"
+        );
+    }
+    body += &format!(
+        "m = RegisterMove ALL $n int32 <- 3 int32
+      c = RegisterMove ALL $i int32 <- 5 int32
+      w = DoWhile Unassigned {{cond = {{\"regref\":\"n\"}}}} regions {{
+        block inner {{
+          {inner}
+          u = RegisterAlu ALL $i int32 <- $i int32, 1 int32 {{op = add}}
+          d = RegisterAlu ALL $n int32 <- $n int32, 1 int32 {{op = subtract}}
+        }}
+      }}\n"
+    );
+    for k in 0..long {
+        body += &format!("r{k} = RegisterAlu ALL $l{k} int32 <- $l{k} int32, $t int32 {{op = add}}\n");
+        body += &format!("y{k} = TensorSave ALL @y[off {k}, [1,1]] int32 <- $l{k} int32\n");
+    }
+    let names: String = (0..short)
+        .map(|k| format!("    reg $s{k} = ALL\n"))
+        .chain((0..long).map(|k| format!("    reg $l{k} = ALL\n")))
+        .collect();
+    let zero: String =
+        (0..8).map(|k| format!("z{k} = TensorSave ALL @y[off {k}, [1,1]] int32 <- $zero int32\n")).collect();
+    let p = lowered(
+        &format!(
+            "bir 1
+program \"t\" lnc 1 level bir
+output \"y\" = @y int32 [8]
+module @nc00 core 0 arch gen3 {{
+  func @main {{
+    set @y_set = ExternalOutput Tensor Local int32 [8] {{ loc @y = DRAM [32] addr 0 }}
+    reg $n = ALL
+    reg $i = ALL
+    reg $t = ALL
+    reg $zero = ALL
+{names}
+    block b0 {{
+      zr = RegisterMove ALL $zero int32 <- 0 int32
+      {zero}
+      {body}
+    }}
+  }}
+}}
+"
+        ),
+        |_| (),
+    );
+    let (l, o) = agrees(&p);
+    let sum: i32 = (5..8).map(|i| (0..short).map(|k| i + k).sum::<i32>()).sum();
+    let want: Vec<i32> = (0..8).map(|k| if k < long { 1000 * k + sum } else { 0 }).collect();
+    assert_eq!(y(&o), want);
+    let numbers: Vec<u8> = l.cores[0].reg_numbers.iter().copied().filter(|n| *n != u8::MAX).collect();
+    assert!(numbers.len() > 90 && numbers.iter().all(|n| *n < 62), "{numbers:?}");
+}
+
+/// One core: `x` into tile `a` of 1024 columns, `body` from `a` and `c` into `b`, `b` to `out`.
+fn tiles(body: &str) -> Program {
+    lowered(
+        &format!(
+            "bir 1
+program \"tiles\" lnc 1 level bir
+input \"x\" = @x float32 [128 x 1024]
+output \"out\" = @out float32 [128 x 1024]
+module @nc00 core 0 arch gen3 {{
+  func @main {{
+    set @x_set = ExternalInput Tensor Shared float32 [128 x 1024] {{ loc @x = DRAM [128, 4096] }}
+    set @out_set = ExternalOutput Tensor Shared float32 [128 x 1024] {{ loc @out = DRAM [128, 4096] }}
+    set @a_set = Internal NeuronSBTensor Local float32 [128 x 1024] {{ loc @a = SB [128, 4096] }}
+    set @b_set = Internal NeuronSBTensor Local float32 [128 x 1024] {{ loc @b = SB [128, 4096] }}
+    block b0 {{
+      ld = DMACopy Unassigned @a[[1024,128] [1,1024]] float32 <- @x[[1024,128] [1,1024]] float32
+      z = Memset DVE @b[[1024,128] [1,1024]] float32 {{mode = Const, constant = 0}}
+      {body}
+      st = DMACopy Unassigned @out[[1024,128] [1,1024]] float32 <- @b[[1024,128] [1,1024]] float32
+    }}
+  }}
+}}
+"
+        ),
+        |_| (),
+    )
+}
+
+/// Operands with more dimensions than their descriptors hold: the instruction becomes several.
+#[test]
+fn tiles_of_many_dimensions_are_cut() {
+    let b5 = "@b[[1024,128] [256,2] [100,2] [40,2] [15,2] [3,4]] float32";
+    let a5 = "@a[[1024,128] [300,2] [120,2] [50,2] [14,2] [2,4]] float32";
+    let b3 = "@b[[1024,128] [256,2] [100,2] [3,16]] float32";
+    let a3 = "@a[[1024,128] [300,2] [120,2] [2,16]] float32";
+    let flat = "@a[[1024,128] [1,64]] float32";
+    for (what, body) in [
+        ("copy", format!("i = TensorCopy DVE {b5} <- {a5}")),
+        ("copy from a flat tile", format!("i = TensorCopy Pool {b5} <- {flat}")),
+        ("cast", format!("i = TensorCopy Activation {} <- {a5}", b5.replace("float32", "int32"))),
+        ("fill", format!("i = Memset Pool {b5} {{mode = Const, constant = 1065353216}}")),
+        ("sum", format!("i = TensorTensor DVE {b5} <- {a5}, {flat} {{op = add}}")),
+        ("reciprocal", format!("i = Reciprocal DVE {b5} <- {a5}")),
+        (
+            "scalars",
+            format!(
+                "i = TensorScalarPtr DVE {b5} <- {a5}, 2.5 float32, @a[off 7, [1024,128] [1,1]] float32 {{op0 = mult, op1 = add}}"
+            ),
+        ),
+        (
+            "scalar-tensor-tensor",
+            format!(
+                "i = TensorScalarPtr DVE {b3} <- {a3}, 2.5 float32, {flat} {{op0 = mult, op1 = add, is_scalar_tensor_tensor = true}}"
+            ),
+        ),
+        (
+            "activation",
+            format!(
+                "i = Activation Activation {b5} <- {a5}, 0.0 float32 {{func = Square, scale = 1.5, acc = Idle}}"
+            ),
+        ),
+        // in place: the same pattern read and written
+        (
+            "in place",
+            format!(
+                "j = TensorCopy DVE @b[[1024,128] [1,1024]] float32 <- @a[[1024,128] [1,1024]] float32\n i = TensorTensor DVE {b5} <- {b5}, {flat} {{op = add}}"
+            ),
+        ),
+    ] {
+        let p = tiles(&body);
+        let (l, _) = agrees(&p);
+        let m = &l.program.modules[0];
+        let made = m.insts.values().filter(|i| i.name == "i" || i.name.starts_with("i.")).count();
+        assert!(made > 1, "{what}: {made}");
+    }
+}
+
+/// What carries something from element to element, and what writes over what it has still to read, is not cut.
+#[test]
+fn tiles_that_cannot_be_cut_are_refused() {
+    let b5 = "@b[[1024,128] [256,2] [100,2] [40,2] [15,2] [3,4]] float32";
+    for body in [
+        // the output lies over the input in another pattern
+        format!(
+            "i = TensorCopy DVE {b5} <- @b[off 3, [1024,128] [256,2] [100,2] [40,2] [15,2] [3,4]] float32"
+        ),
+        // a running value
+        format!(
+            "i = TensorScalarPtr DVE @b[[1024,128] [256,2] [100,2] [3,16]] float32 <- @a[[1024,128] [300,2] [120,2] [2,16]] float32, 0.0 float32, @a[[1024,128] [1,64]] float32 {{op0 = mult, op1 = add, is_tensor_tensor_scan = true}}"
+        ),
+    ] {
+        let p = tiles(&body);
+        reference(&p);
+        let (l, _) = link(&p, LinkOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e)));
+        let e = encode(&l, WriteOptions::default()).expect_err("refused");
+        assert!(e.iter().any(|d| d.code == tandem_bir::diag::codes::E0003), "{}", show(&e));
+    }
+}

@@ -8,7 +8,7 @@ mod json;
 mod read;
 mod write;
 
-pub use read::{Container, decode, is_container, read_sections, round_trip};
+pub use read::{Container, check, decode, is_container, read_sections, round_trip};
 pub use write::{WriteOptions, encode, write_image};
 
 use tandem_bir::BirEnum as _;

@@ -6,14 +6,15 @@
 
 use super::format::*;
 use super::json;
-use super::write::{WriteOptions, dtype, encode};
+use super::write::{Records, View, WriteOptions, dtype, table_sections};
 use crate::decode::Index;
 use crate::decode::draft::DecodeCtx;
 use crate::decode::patch::Patch;
-use crate::decode::program::{decode_stream, one};
+use crate::decode::program::one;
 use crate::encode::bundle::{BUNDLE_BYTES, Bundle, WireError};
 use crate::encode::desc::Geometry;
 use crate::encode::dma::{DmaCtx, Place};
+use crate::encode::memo::{Memo, place_of_physical};
 use crate::encode::{Bf21, Surroundings, encode_physical, phys};
 use crate::link::expand::add_location;
 use crate::link::{Barrier, InstRef, LinkedCore, LinkedProgram, Stream, SwapPair, Token, Var, VarClass};
@@ -23,7 +24,7 @@ use serde_json::Value;
 use tandem_bir::diag::{Code, Diagnostic, LocEntry, LocTable, Site, SourcePos, codes};
 use tandem_bir::linked::{DebugInst, DebugTensor};
 use tandem_bir::{
-    AccessPattern, AddressSpace, ArchLevel, Attr, BirEnum, CompactString, CoreId, EngineKind, Level,
+    AccessPattern, AddressSpace, ArchLevel, Attr, BirEnum, CompactString, CoreId, EngineKind, Inst, Level,
     MemLocId, MemoryType, Module, Opcode, Operand, Origin, Port, Program, Register, RemoteTarget, Signature,
     Storage, TensorKind,
 };
@@ -91,6 +92,17 @@ struct Layout {
     cores: u8,
     flags: u8,
     parts: Vec<Part>,
+}
+
+impl Layout {
+    fn streams(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|p| p.kind == Kind::Stream)
+    }
+    /// The container without its streams, which stay where they lie.
+    fn tables(&self, b: &[u8]) -> Container {
+        let sections = self.parts.iter().filter(|p| p.kind != Kind::Stream).map(|p| p.section(b)).collect();
+        Container { arch: self.arch, cores: self.cores, flags: self.flags, sections }
+    }
 }
 
 /// Checks the layout of a container without copying its sections.
@@ -222,34 +234,81 @@ impl Container {
 /// # Errors
 /// The first fault, with its offset.
 pub fn decode(bytes: &[u8]) -> Result<LinkedProgram, Diagnostic> {
-    let c = read_sections(bytes)?;
-    let (p, opts) = build(&c)?;
-    let again = match encode(&p, opts) {
-        Ok((b, _)) => b,
-        Err(e) => {
-            let why = e.first().map_or_else(String::new, |d| d.message.clone());
-            return Err(bad(codes::E0105, 0, format!("a record does not encode again: {why}")));
-        }
-    };
-    if again != bytes {
-        let at = again.iter().zip(bytes).position(|(a, b)| a != b).unwrap_or(again.len().min(bytes.len()));
-        // a difference in a checksum stems from the section it belongs to
-        let at = c
-            .sections
-            .iter()
-            .find_map(|s| {
-                let (from, to) = (s.offset, s.offset + s.bytes.len());
-                let theirs = again.get(from..to.min(again.len()))?;
-                theirs.iter().zip(&s.bytes).position(|(a, b)| a != b).map(|k| from + k)
-            })
-            .unwrap_or(at);
-        return Err(bad(
-            codes::E0105,
-            at,
-            "a table and the records disagree, or a record is not in its canonical form",
-        ));
+    Ok(built(bytes, Keep::All)?.0)
+}
+
+/// Checks a container as [`decode`] does, without keeping its program; gives the number of records. What a few tables are compared
+/// with stays in memory, so that long containers can be looked at.
+///
+/// # Errors
+/// Those of [`decode`].
+pub fn check(bytes: &[u8]) -> Result<usize, Diagnostic> {
+    Ok(built(bytes, Keep::Tables)?.1)
+}
+
+/// Which instructions are kept whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// Every one.
+    All,
+    /// Those that tables are compared with; of the others name and place.
+    Tables,
+}
+
+impl Keep {
+    /// A table repeats something of the instruction.
+    fn whole(self, i: &Inst) -> bool {
+        self == Keep::All
+            || i.opcode.is_dma()
+            || matches!(
+                i.opcode,
+                Opcode::CoreBarrier
+                    | Opcode::TensorCompletion
+                    | Opcode::GpsimdSb2Sb
+                    | Opcode::CollectiveCompute
+            )
     }
-    Ok(p)
+}
+
+fn built(bytes: &[u8], keep: Keep) -> Result<(LinkedProgram, usize), Diagnostic> {
+    let l = layout(bytes)?;
+    let c = l.tables(bytes);
+    let Built { program, options, streams, records, own } = build(bytes, &l, &c, keep)?;
+    let starts = &streams;
+    let views: Vec<Vec<View<'_>>> = starts
+        .iter()
+        .map(|list| {
+            list.iter()
+                .map(|s| View {
+                    records: Records::File(bytes.get(s.bytes.clone()).unwrap_or(&[])),
+                    starts: &s.starts,
+                    patches: &s.patches,
+                })
+                .collect()
+        })
+        .collect();
+    let (mut tables, flags) = table_sections(&program, &views, options, own).map_err(|e| {
+        let why = e.first().map_or_else(String::new, |d| d.message.clone());
+        bad(codes::E0105, 0, format!("the tables cannot be written again: {why}"))
+    })?;
+    tables.sort_by_key(|s| (s.kind, s.core, s.engine));
+    let text = "a table and the records disagree, or a record is not in its canonical form";
+    if flags != c.flags {
+        return Err(bad(codes::E0105, 15, text));
+    }
+    for k in 0..tables.len().max(c.sections.len()) {
+        match (tables.get(k), c.sections.get(k)) {
+            (Some(a), Some(b)) if (a.kind, a.core, a.engine) == (b.kind, b.core, b.engine) => {
+                if a.bytes != b.bytes {
+                    let at = a.bytes.iter().zip(&b.bytes).position(|(a, b)| a != b);
+                    let at = at.unwrap_or(a.bytes.len().min(b.bytes.len()));
+                    return Err(bad(codes::E0105, b.offset + at, text));
+                }
+            }
+            (_, b) => return Err(bad(codes::E0105, b.map_or(HEADER, |b| b.offset), text)),
+        }
+    }
+    Ok((program, records))
 }
 
 /// Records that are decoded and encoded at a time.
@@ -262,71 +321,155 @@ const CHUNK: usize = 8192;
 /// The first fault, with its offset.
 pub fn round_trip(b: &[u8]) -> Result<(Vec<u8>, usize), Diagnostic> {
     let l = layout(b)?;
-    let c = Container {
-        arch: l.arch,
-        cores: l.cores,
-        flags: l.flags,
-        sections: l.parts.iter().filter(|p| p.kind != Kind::Stream).map(|p| p.section(b)).collect(),
-    };
-    let Frame { program: p, cores, bf21, geo } = frame(&c)?;
-    let index = Index::default();
+    let c = l.tables(b);
+    let frame = frame(&c)?;
     let mut out = b.to_vec();
     let mut count = 0;
-    for part in l.parts.iter().filter(|p| p.kind == Kind::Stream) {
-        let k = part.core as usize;
-        let engine = EngineKind::from_ordinal(u16::from(part.engine))
-            .ok_or_else(|| bad(codes::E0103, part.bytes.start, "no engine has this number"))?;
+    for part in l.streams() {
         let patches = patches(&c, part.core, part.engine)?;
-        let (m, vars) = (&p.modules[k], &cores[k].vars);
-        let n = vars.len() as u32;
-        let places = |l: MemLocId| place_of_var(m, vars, &geo, l);
-        let whole = |v: u32| whole_of_var(m, vars, v);
-        let var_loc = |v: u32| (v >= 1 && v <= n).then(|| phys::var_location(v));
-        let ctx = DecodeCtx { geo, var_loc: &var_loc, whole_var: &whole };
-        let dctx = DmaCtx { geo, places: &places };
-        // decoded instructions are in physical form already: locations are those of the physical module
-        let around =
-            Surroundings { lnc: p.lnc_size, bf21, places: &places, var_loc: &var_loc, whole_var: &whole };
-        let (records, _) = b[part.bytes.clone()].as_chunks::<BUNDLE_BYTES>();
-        let mut window: Vec<Bundle> = Vec::with_capacity(CHUNK.min(records.len()));
-        let (mut base, mut at, mut next) = (0usize, 0usize, 0usize);
-        let none = Patch::default();
-        while base + at < records.len() {
-            if window.len() - at < 1024 && base + window.len() < records.len() {
-                // a group of records is never longer than what is kept in view
-                base += at;
-                at = 0;
-                window.clear();
-                window.extend(records[base..].iter().take(CHUNK).map(|r| Bundle(*r)));
-            }
-            let start = base + at;
-            let fault = |e: WireError| bad(e.code, part.bytes.start + start * BUNDLE_BYTES, e.message);
-            let (len, piece) = index.at(&window[at..]).map_err(fault)?;
-            let len = len.clamp(1, window.len() - at);
-            let patch = match patches.get(next) {
-                Some((r, p)) if *r as usize == start => {
-                    next += 1;
-                    p
+        let vars = Variables::of(&frame, part.core);
+        count += walk(b, part, &patches, &vars, &mut |at, step| {
+            for (i, r) in step.records.iter().enumerate() {
+                let to = part.bytes.start + (at + i) * BUNDLE_BYTES;
+                if let Some(to) = out.get_mut(to..to + BUNDLE_BYTES) {
+                    to.copy_from_slice(&r.0);
                 }
-                _ => &none,
-            };
-            let (inst, to) = one(&window[at..at + len], piece, patch, &ctx, &dctx).map_err(fault)?;
-            let e = encode_physical(inst, engine, to, geo, &around).map_err(fault)?;
-            let to = part.bytes.start + start * BUNDLE_BYTES;
-            for (i, r) in e.records.iter().enumerate().take(len) {
-                out[to + i * BUNDLE_BYTES..to + (i + 1) * BUNDLE_BYTES].copy_from_slice(&r.0);
             }
-            if e.records.len() != len || e.patch != *patch {
-                return Err(bad(codes::E0105, to, "a record is not in its canonical form"));
-            }
-            count += len;
-            at += len;
-        }
+            Ok(())
+        })?;
     }
     if let Some(k) = out.iter().zip(b).position(|(x, y)| x != y) {
         return Err(bad(codes::E0105, k, "a record is not in its canonical form"));
     }
     Ok((out, count))
+}
+
+/// What the variables of a core look like to decoder and encoder.
+struct Variables {
+    geo: Geometry,
+    lnc: u32,
+    bf21: Bf21,
+    /// SBUF, PSUM, then the variables.
+    places: Vec<Option<Place>>,
+    wholes: Vec<Option<AccessPattern>>,
+}
+
+impl Variables {
+    fn of(f: &Frame, core: u8) -> Variables {
+        let k = core as usize;
+        let (m, vars) = (&f.program.modules[k], &f.cores[k].vars);
+        let n = vars.len() as u32;
+        let place = |l: MemLocId| place_of_var(m, vars, &f.geo, l);
+        Variables {
+            geo: f.geo,
+            lnc: f.program.lnc_size,
+            bf21: f.bf21,
+            places: (0..n + 2).map(|l| place(MemLocId::from_u32(l))).collect(),
+            wholes: (1..=n).map(|v| whole_of_var(m, vars, v)).collect(),
+        }
+    }
+}
+
+/// An instruction of a stream that was decoded, encoded again and compared.
+struct Step<'a> {
+    inst: Inst,
+    /// Its branch displacement.
+    to: i64,
+    records: &'a [Bundle],
+    /// Every layout is documented.
+    authentic: bool,
+}
+
+/// Decodes a stream, encodes every instruction again and compares, a few thousand records at a time. Gives the number of
+/// records.
+fn walk(
+    b: &[u8],
+    part: &Part,
+    patches: &[(u32, Patch)],
+    vars: &Variables,
+    sink: &mut dyn FnMut(usize, Step<'_>) -> Result<(), Diagnostic>,
+) -> Result<usize, Diagnostic> {
+    let engine = EngineKind::from_ordinal(u16::from(part.engine))
+        .ok_or_else(|| bad(codes::E0103, part.bytes.start, "no engine has this number"))?;
+    let geo = vars.geo;
+    let index = Index::default();
+    let places = |l: MemLocId| vars.places.get(l.as_u32() as usize).copied().flatten();
+    let whole = |v: u32| vars.wholes.get((v as usize).checked_sub(1)?).cloned().flatten();
+    let n = vars.wholes.len() as u32;
+    let var_loc = |v: u32| (v >= 1 && v <= n).then(|| phys::var_location(v));
+    let ctx = DecodeCtx { geo, var_loc: &var_loc, whole_var: &whole };
+    let dctx = DmaCtx { geo, places: &places };
+    // decoded instructions are in physical form already: locations are those of the physical module
+    let around = Surroundings {
+        lnc: vars.lnc,
+        bf21: vars.bf21,
+        places: &places,
+        var_loc: &var_loc,
+        whole_var: &whole,
+    };
+    let mut memo = Memo::default();
+    let place = |a: &AccessPattern| place_of_physical(a, &geo);
+    let (records, _) = b.get(part.bytes.clone()).unwrap_or(&[]).as_chunks::<BUNDLE_BYTES>();
+    let mut window: Vec<Bundle> = Vec::with_capacity(CHUNK.min(records.len()));
+    let (mut base, mut at, mut next) = (0usize, 0usize, 0usize);
+    let none = Patch::default();
+    while base + at < records.len() {
+        if window.len() - at < 1024 && base + window.len() < records.len() {
+            // a group of records is never longer than what is kept in view
+            base += at;
+            at = 0;
+            window.clear();
+            window.extend(records[base..].iter().take(CHUNK).map(|r| Bundle(*r)));
+        }
+        let start = base + at;
+        let offset = part.bytes.start + start * BUNDLE_BYTES;
+        let fault = |e: WireError| bad(e.code, offset, e.message);
+        let again = |e: WireError| {
+            bad(codes::E0105, offset, format!("a record does not encode again: {}", e.message))
+        };
+        let (len, piece) = index.at(&window[at..]).map_err(fault)?;
+        let len = len.clamp(1, window.len() - at);
+        let patch = match patches.get(next) {
+            Some((r, p)) if *r as usize == start => {
+                next += 1;
+                p
+            }
+            _ => &none,
+        };
+        let own = &window[at..at + len];
+        let (mut inst, to) = one(own, piece, patch, &ctx, &dctx).map_err(fault)?;
+        inst.engine = engine;
+        let found = memo.find(&inst, engine, &place, &geo);
+        let found = found.map(|f| (f.records.as_slice() == own && f.patch == patch, f.authentic));
+        let (equal, authentic) = match found {
+            Some(f) => f,
+            None => {
+                let mut canonical = inst.clone();
+                phys::normalise(&mut canonical, &geo);
+                if canonical != inst {
+                    let text = "a record table says what no encoder writes";
+                    return Err(bad(codes::E0105, offset, text));
+                }
+                let e = encode_physical(canonical, engine, to, geo, &around).map_err(again)?;
+                memo.keep(&inst, engine, &place, &e);
+                (e.records.as_slice() == own && e.patch == *patch, e.authentic)
+            }
+        };
+        if !equal {
+            return Err(bad(codes::E0105, offset, "a record is not in its canonical form"));
+        }
+        sink(start, Step { inst, to, records: own, authentic })?;
+        at += len;
+    }
+    if next != patches.len() {
+        let record = patches.get(next).map_or(0, |p| p.0 as usize);
+        return Err(bad(
+            codes::E0105,
+            part.bytes.start.saturating_add(record.saturating_mul(BUNDLE_BYTES)),
+            "the record table names a record where no instruction starts",
+        ));
+    }
+    Ok(records.len())
 }
 
 /// What the tables say before any stream is read.
@@ -372,42 +515,51 @@ fn patches(c: &Container, core: u8, engine: u8) -> Result<Vec<(u32, Patch)>, Dia
     Ok(patches)
 }
 
-/// Rebuilds the program without the comparison.
-fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
+/// A stream that was built: where its records lie, and the first of each instruction.
+struct BuiltStream {
+    bytes: std::ops::Range<usize>,
+    starts: Vec<u32>,
+    patches: Vec<(u32, Patch)>,
+}
+
+/// A program rebuilt from its records.
+struct Built {
+    program: LinkedProgram,
+    options: WriteOptions,
+    /// Streams per core.
+    streams: Vec<Vec<BuiltStream>>,
+    /// Number of records.
+    records: usize,
+    /// Some layout is our own.
+    own: bool,
+}
+
+/// Rebuilds the program; every record is encoded again and compared on the way, tables are not.
+fn build(b: &[u8], l: &Layout, c: &Container, keep: Keep) -> Result<Built, Diagnostic> {
     let shape = |at: usize| bad(codes::E0106, at, "a table has another shape than its kind");
-    let Frame { program: mut p, mut cores, bf21, geo } = frame(c)?;
-    // streams
-    let index = Index::default();
+    let f = frame(c)?;
+    let bf21 = f.bf21;
+    let variables: Vec<Variables> = (0..c.cores).map(|k| Variables::of(&f, k)).collect();
+    let Frame { program: mut p, mut cores, .. } = f;
+    // instructions that tables point at
     let mut record_of: Vec<FxHashMap<(u64, u64), tandem_bir::InstId>> =
         vec![FxHashMap::default(); c.cores as usize];
+    let mut streams: Vec<Vec<BuiltStream>> = Vec::new();
+    let (mut records, mut own) = (0, false);
     for k in 0..c.cores {
+        let core = k as usize;
         // tensors of the debug tables by name
         let mut told: FxHashMap<CompactString, u32> = FxHashMap::default();
-        for s in c.sections.iter().filter(|s| s.kind == Kind::Stream && s.core == k) {
-            let engine = EngineKind::from_ordinal(u16::from(s.engine)).ok_or_else(|| shape(s.offset))?;
-            let patches = patches(c, k, s.engine)?;
-            let records = c.records(s);
-            let stream = {
-                let (m, vars) = (&p.modules[k as usize], &cores[k as usize].vars);
-                let n = vars.len() as u32;
-                let places = |l: MemLocId| place_of_var(m, vars, &geo, l);
-                let ctx = DecodeCtx {
-                    geo,
-                    var_loc: &|v| (v >= 1 && v <= n).then(|| phys::var_location(v)),
-                    whole_var: &|v| whole_of_var(m, vars, v),
-                };
-                decode_stream(&records, engine, &patches, &index, &geo, &ctx, &places).map_err(|e| {
-                    bad(e.error.code, s.offset + e.record as usize * BUNDLE_BYTES, e.error.message)
-                })?
-            };
-            if stream.insts.last().is_none_or(|i| i.opcode != Opcode::Exit) {
-                return Err(bad(codes::E0104, s.offset + s.bytes.len(), "a stream does not end with Exit"));
-            }
-            let (debug, dat) = c.json(Kind::Debug, k, s.engine)?;
+        let mut list = Vec::new();
+        for part in l.streams().filter(|s| s.core == k) {
+            let (from, end) = (part.bytes.start, part.bytes.end);
+            let engine = EngineKind::from_ordinal(u16::from(part.engine)).ok_or_else(|| shape(from))?;
+            let patches = patches(c, k, part.engine)?;
+            let (debug, dat) = c.json(Kind::Debug, k, part.engine)?;
             let mut local: Vec<u32> = Vec::new();
             for t in debug["tensors"].as_array().into_iter().flatten() {
                 let t = debug_tensor(t).ok_or_else(|| shape(dat))?;
-                let list = &mut cores[k as usize].debug.tensors;
+                let list = &mut cores[core].debug.tensors;
                 let known = told.get(&t.name).copied().filter(|at| list.get(*at as usize) == Some(&t));
                 local.push(known.unwrap_or_else(|| {
                     told.insert(t.name.clone(), list.len() as u32);
@@ -415,26 +567,33 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
                     list.len() as u32 - 1
                 }));
             }
-            let debug = debug["records"].as_array().cloned().unwrap_or_default();
-            if c.flags & FLAG_DEBUG != 0 && debug.len() > stream.insts.len() {
-                return Err(bad(codes::E0105, dat, "the debug table has another length than its stream"));
-            }
-            let m = &mut p.modules[k as usize];
-            let func = m.functions[0];
-            let block = m.add_block(func, engine.name());
-            let mut out = Stream { engine, insts: Vec::new(), branches: stream.branches };
+            let debug = debug["records"].as_array().map_or(&[][..], Vec::as_slice);
             let mut d = debug.iter().peekable();
             let mut known = Vec::new();
-            for (mut inst, start) in stream.insts.into_iter().zip(&stream.starts) {
+            let mut starts: Vec<u32> = Vec::new();
+            let mut targets: Vec<(u32, i64)> = Vec::new();
+            let mut last = Opcode::NoOp;
+            let locs = &mut p.locs;
+            let m = &mut p.modules[core];
+            let block = m.add_block(m.functions[0], engine.name());
+            let most = part.bytes.len() / BUNDLE_BYTES;
+            m.insts.reserve_exact(most);
+            m.blocks[block].insts.reserve_exact(most);
+            let mut insts = Vec::with_capacity(most);
+            records += walk(b, part, &patches, &variables[core], &mut |at, step| {
+                let Step { mut inst, to, authentic, .. } = step;
+                let start = at as u32;
+                own |= !authentic;
+                last = inst.opcode;
                 inst.name = format!("{}.{start}", engine.name()).as_str().into();
                 inst.origin = Origin::Internal;
-                if let Some(e) = d.next_if(|e| e[0].as_u64() == Some(u64::from(*start))) {
+                if let Some(e) = d.next_if(|e| e[0].as_u64() == Some(u64::from(start))) {
                     inst.name = e[1].as_str().ok_or_else(|| shape(dat))?.into();
                     let told = debug_inst(e, &local);
-                    known.push((out.insts.len(), told.ok_or_else(|| shape(dat))?));
+                    known.push((insts.len(), told.ok_or_else(|| shape(dat))?));
                     if let (Some(file), Some(line), Some(col)) = (e[5].as_str(), e[6].as_u64(), e[7].as_u64())
                     {
-                        inst.loc = p.locs.intern(LocEntry::Pos(SourcePos {
+                        inst.loc = locs.intern(LocEntry::Pos(SourcePos {
                             file: file.into(),
                             line: line as u32,
                             column: col as u32,
@@ -443,29 +602,57 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
                         }));
                     }
                 }
-                if inst
-                    .ins
-                    .iter()
-                    .chain(&inst.outs)
-                    .filter_map(Operand::as_ap)
-                    .any(|a| m.memlocs.get(a.loc).is_none())
-                {
+                let all = inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap);
+                if all.into_iter().any(|a| m.memlocs.get(a.loc).is_none()) {
                     return Err(bad(
                         codes::E0105,
-                        s.offset,
+                        from + at * BUNDLE_BYTES,
                         "an operand names a variable that does not exist",
                     ));
                 }
+                if matches!(inst.opcode, Opcode::CompareAndBranch | Opcode::UnconditionalBranch) {
+                    targets.push((insts.len() as u32, to + i64::from(start)));
+                }
+                let pointed = matches!(inst.opcode, Opcode::CoreBarrier | Opcode::TensorCompletion);
+                if !keep.whole(&inst) {
+                    inst.ins = Vec::new();
+                    inst.outs = Vec::new();
+                    inst.attrs = Default::default();
+                    inst.more = None;
+                }
+                inst.shrink_to_fit();
                 let id = m.push_inst(block, inst);
-                record_of[k as usize].insert((u64::from(s.engine), u64::from(*start)), id);
-                out.insts.push(id);
+                if pointed {
+                    record_of[core].insert((u64::from(part.engine), u64::from(start)), id);
+                }
+                starts.push(start);
+                insts.push(id);
+                Ok(())
+            })?;
+            if last != Opcode::Exit {
+                return Err(bad(codes::E0104, end, "a stream does not end with Exit"));
+            }
+            if c.flags & FLAG_DEBUG != 0 && debug.len() > insts.len() {
+                return Err(bad(codes::E0105, dat, "the debug table has another length than its stream"));
+            }
+            let mut branches = Vec::with_capacity(targets.len());
+            for (k, to) in targets {
+                let t = u32::try_from(to).ok().and_then(|t| starts.binary_search(&t).ok());
+                let Some(t) = t else {
+                    let at = starts.get(k as usize).copied().unwrap_or(0) as usize;
+                    let text = format!("the branch jumps to record {to}, where no instruction starts");
+                    return Err(bad(codes::E0104, from + at * BUNDLE_BYTES, text));
+                };
+                branches.push((k, t as u32));
             }
             for (at, mut told) in known {
-                told.inst = out.insts[at];
-                cores[k as usize].debug.insts.push(told);
+                told.inst = insts[at];
+                cores[core].debug.insts.push(told);
             }
-            cores[k as usize].streams.push(out);
+            cores[core].streams.push(Stream { engine, insts, branches });
+            list.push(BuiltStream { bytes: part.bytes.clone(), starts, patches });
         }
+        streams.push(list);
     }
     for c in &mut cores {
         c.debug.insts.sort_by_key(|d| d.position);
@@ -523,8 +710,9 @@ fn build(c: &Container) -> Result<(LinkedProgram, WriteOptions), Diagnostic> {
     }
     let swaps = pair(&mut p, &cores)
         .ok_or_else(|| bad(codes::E0105, 0, "the cores have different numbers of swaps"))?;
-    let opts = WriteOptions { bf21, debug: c.flags & FLAG_DEBUG != 0 };
-    Ok((LinkedProgram { program: p, cores, barriers, tokens, swaps }, opts))
+    let options = WriteOptions { bf21, debug: c.flags & FLAG_DEBUG != 0 };
+    let program = LinkedProgram { program: p, cores, barriers, tokens, swaps };
+    Ok(Built { program, options, streams, records, own })
 }
 
 /// Manifest, constants, variables: a program without instructions.

@@ -2,11 +2,13 @@
 
 use super::format::{FLAG_CONST, FLAG_DEBUG, FLAG_OWN, GLOBAL, Kind, Section, assemble, engine_ordinal};
 use super::json::canonical;
+use crate::decode::patch::Patch;
 use crate::encode::BUNDLE_BYTES;
 use crate::encode::Bf21;
+use crate::encode::Bundle;
 use crate::encode::addr::Addr8;
 use crate::encode::dma::notified;
-use crate::encode::program::{EncodeOptions, Image, encode_streams};
+use crate::encode::program::{EncodeOptions, Image, StreamImage, encode_streams};
 use crate::link::sync::queue_name;
 use crate::link::{InstRef, LinkedProgram};
 use rustc_hash::FxHashMap;
@@ -35,7 +37,7 @@ impl Default for WriteOptions {
 /// # Errors
 /// Every instruction that has no encoding, and limits of the container.
 pub fn encode(p: &LinkedProgram, opts: WriteOptions) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let (image, notes) = encode_streams(p, EncodeOptions { bf21: opts.bf21 })?;
+    let (image, notes) = encode_streams(p, EncodeOptions { bf21: opts.bf21, ..EncodeOptions::default() })?;
     let bytes = write_image(p, &image, opts)?;
     Ok((bytes, notes))
 }
@@ -48,6 +50,72 @@ type Position = [u64; 3];
 /// # Errors
 /// E0107 for sizes beyond the container's limits.
 pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    let views: Vec<Vec<View<'_>>> = image.iter().map(|core| core.iter().map(View::of).collect()).collect();
+    let own = image.iter().flatten().any(|s| !s.non_authentic.is_empty());
+    let (mut sections, flags) = table_sections(p, &views, opts, own)?;
+    for (c, core) in image.iter().enumerate() {
+        for s in core {
+            if s.records.len() > super::format::MAX_RECORDS {
+                return Err(vec![Diagnostic::new(
+                    codes::E0107,
+                    format!("the stream of {} on core {c} has {} records", s.engine, s.records.len()),
+                )]);
+            }
+            let mut bytes = Vec::with_capacity(s.records.len() * BUNDLE_BYTES);
+            s.records.iter().for_each(|b| bytes.extend_from_slice(&b.0));
+            let (core, engine) = (c as u8, engine_ordinal(s.engine));
+            sections.push(Section { kind: Kind::Stream, core, engine, offset: 0, bytes });
+        }
+    }
+    if sections.len() > super::format::MAX_SECTIONS || sections.iter().any(|s| s.bytes.len() as u64 > 1 << 32)
+    {
+        return Err(vec![Diagnostic::new(codes::E0107, "a section is larger than the container allows")]);
+    }
+    Ok(assemble(p.arch() as u16, p.program.lnc_size as u8, flags, &mut sections))
+}
+
+/// The records of a stream, where they lie.
+#[derive(Clone, Copy)]
+pub(super) enum Records<'a> {
+    /// Just encoded.
+    Encoded(&'a [Bundle]),
+    /// In a file.
+    File(&'a [u8]),
+}
+
+impl Records<'_> {
+    fn get(&self, k: u32) -> Option<Bundle> {
+        match self {
+            Records::Encoded(l) => l.get(k as usize).copied(),
+            Records::File(b) => b.as_chunks::<BUNDLE_BYTES>().0.get(k as usize).map(|c| Bundle(*c)),
+        }
+    }
+}
+
+/// What tables need to know of a stream.
+pub(super) struct View<'a> {
+    pub(super) records: Records<'a>,
+    /// First record of each instruction.
+    pub(super) starts: &'a [u32],
+    pub(super) patches: &'a [(u32, Patch)],
+}
+
+impl<'a> View<'a> {
+    fn of(s: &'a StreamImage) -> View<'a> {
+        View { records: Records::Encoded(&s.records), starts: &s.starts, patches: &s.patches }
+    }
+}
+
+/// Every section but the streams, with the flags of the header. `own` says that some layout is our own.
+///
+/// # Errors
+/// E0107 for what no table can hold.
+pub(super) fn table_sections(
+    p: &LinkedProgram,
+    image: &[Vec<View<'_>>],
+    opts: WriteOptions,
+    own: bool,
+) -> Result<(Vec<Section>, u8), Vec<Diagnostic>> {
     let mut sections: Vec<Section> = Vec::new();
     let mut push = |kind: Kind, core: u8, engine: u8, bytes: Vec<u8>| {
         sections.push(Section { kind, core, engine, offset: 0, bytes });
@@ -64,33 +132,22 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
     }
     push(Kind::Manifest, GLOBAL, 0, json_section(&manifest(p, opts, &files)));
     let mut cc = Vec::new();
-    let mut own = false;
     for (c, core) in image.iter().enumerate() {
         let cb = c as u8;
         push(Kind::Vars, cb, 0, json_section(&vars(p, c)));
         let order = if opts.debug { order_of(p, c) } else { Order::default() };
         for (s, stream) in core.iter().zip(&p.cores[c].streams) {
-            let e = engine_ordinal(s.engine);
-            if s.records.len() > super::format::MAX_RECORDS {
-                return Err(vec![Diagnostic::new(
-                    codes::E0107,
-                    format!("the stream of {} on core {c} has {} records", s.engine, s.records.len()),
-                )]);
-            }
-            own |= !s.non_authentic.is_empty();
-            let mut bytes = Vec::with_capacity(s.records.len() * BUNDLE_BYTES);
-            s.records.iter().for_each(|b| bytes.extend_from_slice(&b.0));
-            push(Kind::Stream, cb, e, bytes);
+            let e = engine_ordinal(stream.engine);
             let m = &p.program.modules[c];
             let mut dma = Vec::new();
             let mut queues: Vec<String> = Vec::new();
             let mut debug = Vec::new();
             let mut tensors = Tensors::default();
-            for (i, start) in stream.insts.iter().zip(&s.starts) {
+            for (i, start) in stream.insts.iter().zip(s.starts) {
                 let inst = &m.insts[*i];
-                let b = s.records.get(*start as usize);
+                let b = s.records.get(*start);
                 if let Some(b) = b.filter(|b| b.opcode() == 0xD4) {
-                    let q = queue_name(s.engine, is_remote_copy(m, inst));
+                    let q = queue_name(stream.engine, is_remote_copy(m, inst));
                     let addr =
                         |off: u8| Addr8::from_wire(b.get(off, 8)).map_or([0, 0], |a| [a.var, a.offset]);
                     dma.push(match notified(inst) {
@@ -114,8 +171,8 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
                 push(Kind::Debug, cb, e, json_section(&table));
             }
             let mut records = Vec::new();
-            for (r, patch) in &s.patches {
-                let collective = s.records.get(*r as usize).is_some_and(|b| b.opcode() == 0xD9);
+            for (r, patch) in s.patches {
+                let collective = s.records.get(*r).is_some_and(|b| b.opcode() == 0xD9);
                 if collective {
                     cc.push(json!([cb, e, r, patch.to_json()]));
                 } else {
@@ -178,23 +235,18 @@ pub fn write_image(p: &LinkedProgram, image: &Image, opts: WriteOptions) -> Resu
     if !p.program.constants.is_empty() {
         push(Kind::Const, GLOBAL, 0, constants);
     }
-    if sections.len() > super::format::MAX_SECTIONS || sections.iter().any(|s| s.bytes.len() as u64 > 1 << 32)
-    {
-        return Err(vec![Diagnostic::new(codes::E0107, "a section is larger than the container allows")]);
-    }
     let mut flags = 0;
     flags |= if opts.debug { FLAG_DEBUG } else { 0 };
     flags |= if p.program.constants.is_empty() { 0 } else { FLAG_CONST };
     flags |= if own { FLAG_OWN } else { 0 };
-    let arch = p.arch() as u16;
-    Ok(assemble(arch, p.program.lnc_size as u8, flags, &mut sections))
+    Ok((sections, flags))
 }
 
-fn positions(p: &LinkedProgram, image: &Image) -> FxHashMap<(u32, InstId), Position> {
+fn positions(p: &LinkedProgram, image: &[Vec<View<'_>>]) -> FxHashMap<(u32, InstId), Position> {
     let mut out = FxHashMap::default();
     for (c, core) in image.iter().enumerate() {
         for (s, stream) in core.iter().zip(&p.cores[c].streams) {
-            for (i, start) in stream.insts.iter().zip(&s.starts) {
+            for (i, start) in stream.insts.iter().zip(s.starts) {
                 let interesting = matches!(
                     p.program.modules[c].insts[*i].opcode,
                     Opcode::CoreBarrier | Opcode::TensorCompletion | Opcode::GpsimdSb2Sb
@@ -202,7 +254,7 @@ fn positions(p: &LinkedProgram, image: &Image) -> FxHashMap<(u32, InstId), Posit
                 if interesting {
                     out.insert(
                         (c as u32, *i),
-                        [c as u64, u64::from(engine_ordinal(s.engine)), u64::from(*start)],
+                        [c as u64, u64::from(engine_ordinal(stream.engine)), u64::from(*start)],
                     );
                 }
             }
@@ -372,18 +424,16 @@ fn debug_entry(
 
 fn swap(
     p: &LinkedProgram,
-    image: &Image,
+    image: &[Vec<View<'_>>],
     k: usize,
     s: &crate::link::SwapPair,
     at: &dyn Fn(InstRef) -> Option<Position>,
 ) -> Value {
     let word = |r: InstRef| -> u64 {
         let Some([c, e, rec]) = at(r) else { return 0 };
-        image
-            .get(c as usize)
-            .and_then(|l| l.iter().find(|s| u64::from(engine_ordinal(s.engine)) == e))
-            .and_then(|s| s.records.get(rec as usize))
-            .map_or(0, |b| b.get(0x30, 4))
+        let (Some(l), Some(core)) = (image.get(c as usize), p.cores.get(c as usize)) else { return 0 };
+        let s = core.streams.iter().zip(l).find(|(s, _)| u64::from(engine_ordinal(s.engine)) == e);
+        s.and_then(|(_, v)| v.records.get(rec as u32)).map_or(0, |b| b.get(0x30, 4))
     };
     let src = p.inst(s.a).and_then(|i| i.ins.first()).and_then(Operand::as_ap);
     json!({

@@ -280,11 +280,17 @@ pub fn get_tensor(b: &Bundle, off: u8, rank: u8) -> WireResult<(u32, ApPairs)> {
     Ok((b.get(off, 4) as u32, ApPairs::from_slice(&slots[..used])))
 }
 
-/// Physical form of an on-chip pattern over a placed location: offset and pairs over the whole memory.
-///
-/// # Errors
-/// E0003, E0004 when the location or the pattern cannot be addressed so.
-pub fn to_physical(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> WireResult<AccessPattern> {
+/// Memory, partition, element inside the partition and the location's elements per partition of an on-chip pattern over a
+/// placed location.
+struct Origin {
+    mem: OnChip,
+    part: i64,
+    within: i64,
+    pitch_loc: i64,
+    pitch: i64,
+}
+
+fn origin(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> WireResult<Origin> {
     let mem = match l.mem {
         MemoryType::Sb => OnChip::Sbuf,
         MemoryType::Psum => OnChip::Psum,
@@ -318,8 +324,7 @@ pub fn to_physical(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> Wire
     if within >= pitch || !(0..128).contains(&part) {
         return Err(bad(format!("partition {part}, byte {byte:#x} of {} is outside the memory", l.name)));
     }
-    let mut pairs: ApPairs = SmallVec::new();
-    let (p0, free) =
+    let (p0, _) =
         ap.pairs.split_first().ok_or_else(|| WireError::new(codes::E0003, "the pattern is empty"))?;
     if p0.num > 1 && p0.step != pitch_loc {
         return Err(WireError::new(
@@ -327,6 +332,28 @@ pub fn to_physical(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> Wire
             format!("partition step {} is not one partition ({pitch_loc} elements)", p0.step),
         ));
     }
+    Ok(Origin { mem, part, within, pitch_loc, pitch })
+}
+
+/// Where a pattern over a placed location starts.
+///
+/// # Errors
+/// Those of [`to_physical`].
+pub fn start_on_chip(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> WireResult<Start> {
+    let o = origin(ap, l, g)?;
+    let byte = o.within as u64 * ap.dtype.bytes();
+    Ok(Start { mem: o.mem, partition: o.part as u32, byte: byte as u32 })
+}
+
+/// Physical form of an on-chip pattern over a placed location: offset and pairs over the whole memory.
+///
+/// # Errors
+/// E0003, E0004 when the location or the pattern cannot be addressed so.
+pub fn to_physical(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> WireResult<AccessPattern> {
+    let Origin { mem, part, within, pitch_loc, pitch } = origin(ap, l, g)?;
+    let (p0, free) =
+        ap.pairs.split_first().ok_or_else(|| WireError::new(codes::E0003, "the pattern is empty"))?;
+    let mut pairs: ApPairs = SmallVec::new();
     pairs.push(ApPair::new(pitch, p0.num));
     pairs.extend(free.iter().copied());
     let mut out = AccessPattern {

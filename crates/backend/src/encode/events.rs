@@ -113,18 +113,21 @@ pub fn put_update(b: &mut Bundle, updates: &[SemUpdate]) -> WireResult<()> {
     }
 }
 
-/// Reads a record's sync region.
+/// A wait and an update as `(semaphore, value)`.
+pub type Says = (Option<(u32, i64)>, Option<(u32, i64)>);
+
+/// What a record's sync region says.
 ///
 /// # Errors
 /// E0104 for modes that no compiled program has, and for a value nobody uses.
-pub fn get(b: &Bundle) -> WireResult<SyncInfo> {
+pub fn says(b: &Bundle) -> WireResult<Says> {
     let value = b.get(8, 4) as u32;
-    let mut s = SyncInfo::default();
+    let (mut waits, mut updates) = (None, None);
     let mut used = false;
     match b.byte(4) {
         WAIT_NONE => zero(b.byte(5), "the index of no wait")?,
         WAIT_GE_IMM => {
-            s.on_wait.push(wait(b.byte(5), value));
+            waits = Some((u32::from(b.byte(5)), i64::from(value as i32)));
             used = true;
         }
         m => {
@@ -136,15 +139,27 @@ pub fn get(b: &Bundle) -> WireResult<SyncInfo> {
     }
     match b.byte(6) {
         UPDATE_NONE => zero(b.byte(7), "the index of no update")?,
-        UPDATE_ADD | UPDATE_SUB => {
-            s.on_update.push(update(b.byte(6), b.byte(7), value)?);
+        m @ (UPDATE_ADD | UPDATE_SUB) => {
+            updates = Some((u32::from(b.byte(7)), added(m, value)?));
             used = true;
         }
-        m => s.on_update.push(update(m, b.byte(7), 0)?),
+        m => updates = Some((u32::from(b.byte(7)), added(m, 0)?)),
     }
     if !used && value != 0 {
         return Err(WireError::new(codes::E0104, "the semaphore value is set but nothing uses it"));
     }
+    Ok((waits, updates))
+}
+
+/// Reads a record's sync region.
+///
+/// # Errors
+/// Those of [`says`].
+pub fn get(b: &Bundle) -> WireResult<SyncInfo> {
+    let (wait, update) = says(b)?;
+    let mut s = SyncInfo::default();
+    s.on_wait.extend(wait.map(|(sem, value)| SemWait { sem, value, ..SemWait::default() }));
+    s.on_update.extend(update.map(|(sem, value)| SemUpdate { sem, value, ..SemUpdate::default() }));
     Ok(s)
 }
 
@@ -157,7 +172,12 @@ fn wait(sem: u8, value: u32) -> SemWait {
 }
 
 fn update(mode: u8, sem: u8, value: u32) -> WireResult<SemUpdate> {
-    let value = match mode {
+    Ok(SemUpdate { sem: u32::from(sem), value: added(mode, value)?, ..SemUpdate::default() })
+}
+
+/// What an update of a mode adds.
+fn added(mode: u8, value: u32) -> WireResult<i64> {
+    Ok(match mode {
         UPDATE_INC => 1,
         UPDATE_DEC => -1,
         UPDATE_ADD => i64::from(value as i32),
@@ -168,8 +188,7 @@ fn update(mode: u8, sem: u8, value: u32) -> WireResult<SemUpdate> {
                 format!("update mode {m:#04x} is not one a compiler emits"),
             ));
         }
-    };
-    Ok(SemUpdate { sem: u32::from(sem), value, ..SemUpdate::default() })
+    })
 }
 
 /// Writes an event-semaphore record: up to two waits (one in the sync region, one in the extended block at +0x20) and

@@ -15,6 +15,7 @@ pub mod desc;
 pub mod dma;
 pub mod events;
 pub mod forms;
+pub(crate) mod memo;
 pub mod opcodes;
 pub mod phys;
 pub mod program;
@@ -46,6 +47,8 @@ pub struct Encoded {
     pub patch: Patch,
     /// Every layout is documented.
     pub authentic: bool,
+    /// The rows it was written by; `None` for transfers and collectives.
+    pub group: Option<&'static forms::Group>,
 }
 
 /// What encoding needs to know about a core, beside [`CoreEnv`].
@@ -122,7 +125,7 @@ fn physical(
             {
                 *b = sb2sb::encode_sb2sb(&p, &ctx, around.lnc, around.bf21)?;
             }
-            Ok(Encoded { records, patch: checked(patch)?, authentic })
+            Ok(Encoded { records, patch: checked(patch)?, authentic, group: Some(g) })
         }
         Plan::Dma => {
             let dma = DmaCtx { geo, places: around.places };
@@ -142,7 +145,7 @@ fn physical(
             dma::same_walk(&p, &back, &dma)?;
             same_sync(&p, &back)?;
             let authentic = dma::is_plain(&p) && target.is_none();
-            Ok(Encoded { records, patch: checked(patch)?, authentic })
+            Ok(Encoded { records, patch: checked(patch)?, authentic, group: None })
         }
         Plan::Collective => {
             let dma = DmaCtx { geo, places: around.places };
@@ -160,7 +163,7 @@ fn physical(
             crate::decode::patch::apply_attrs(&mut back, &patch);
             same(&p, &back)?;
             same_sync(&p, &back)?;
-            Ok(Encoded { records, patch: checked(patch)?, authentic: false })
+            Ok(Encoded { records, patch: checked(patch)?, authentic: false, group: None })
         }
     }
 }

@@ -76,6 +76,15 @@ impl CoreEnv<'_> {
         Ok(out)
     }
 
+    /// Place of an operand that is a tile on chip.
+    pub(crate) fn place(&self, ap: &AccessPattern) -> Option<super::desc::Start> {
+        let l = self.location(ap).ok()?;
+        if !l.is_on_chip() || l.is_remote() {
+            return None;
+        }
+        super::desc::start_on_chip(ap, l, &self.geo).ok()
+    }
+
     /// Run-time terms with register numbers; constants move into the offset.
     fn dynamic(&self, d: tandem_bir::DynamicAp, offset: &mut i64) -> WireResult<tandem_bir::DynamicAp> {
         let mut terms = Vec::new();
@@ -150,15 +159,6 @@ impl CoreEnv<'_> {
         let mut out = Inst::new("", inst.opcode);
         out.engine = inst.engine;
         out.attrs = inst.attrs.clone();
-        let ignored: &[Attr] = match inst.opcode {
-            op if op.is_dma() => DMA_HINTS,
-            Opcode::Matmult | Opcode::MatmultMx => MATMUL_HINTS,
-            Opcode::CollectiveCompute => &[Attr::Queue, Attr::DmaQos],
-            _ => &[],
-        };
-        for a in ignored {
-            out.attrs.remove(*a);
-        }
         let without_operands =
             matches!(inst.opcode, Opcode::CoreBarrier | Opcode::NoOp | Opcode::DevicePrint);
         if !without_operands {
@@ -195,46 +195,10 @@ impl CoreEnv<'_> {
     }
 
     fn special(&self, inst: &Inst, out: &mut Inst) -> WireResult<()> {
-        let default = |out: &mut Inst, a: Attr, v: AttrValue| {
-            if out.attr(a).is_none() {
-                out.set(a, v);
-            }
-        };
         match inst.opcode {
-            Opcode::DevicePrint => {
-                out.opcode = Opcode::NoOp;
-                out.attrs = Default::default();
-            }
             Opcode::GpsimdSb2Sb => {
                 if let Some(p) = &self.peer_dst {
                     out.outs = vec![Operand::Ap(p.clone())];
-                }
-            }
-            Opcode::Activation => {
-                default(out, Attr::Alpha, AttrValue::F32(F32(0.0)));
-                default(out, Attr::Scale, AttrValue::F32(F32(1.0)));
-            }
-            // the members of a barrier are in the container's table
-            Opcode::CoreBarrier => {
-                out.attrs.remove(Attr::Cores);
-            }
-            Opcode::Iota | Opcode::TensorScalarAffineSelect => {
-                if let Some(AttrValue::Pairs(p)) = out.attr(Attr::Pattern) {
-                    let mut kept: Vec<ApPair> = p.iter().copied().filter(|p| p.num != 1).collect();
-                    if kept.is_empty() {
-                        kept.push(ApPair::new(1, 1));
-                    }
-                    out.set(Attr::Pattern, AttrValue::Pairs(kept.into()));
-                }
-            }
-            Opcode::CompareAndBranch => {
-                out.set(Attr::OnTrue, "taken");
-                out.set(Attr::OnFalse, "next");
-            }
-            Opcode::UnconditionalBranch => out.set(Attr::Target, "taken"),
-            Opcode::Memset => {
-                if let Some(c) = out.get_int(Attr::Constant) {
-                    out.set(Attr::Constant, i64::from(c as u32 as i32));
                 }
             }
             Opcode::TensorCompletion => {
@@ -249,28 +213,81 @@ impl CoreEnv<'_> {
                     })];
                 }
             }
-            Opcode::DmaCopy | Opcode::GenericIndirectSave
-                if out
-                    .ins
-                    .iter()
-                    .chain(&out.outs)
-                    .filter_map(Operand::as_ap)
-                    .all(AccessPattern::is_static) =>
-            {
-                out.attrs.remove(Attr::OobIsErr);
-            }
-            Opcode::TensorLoad | Opcode::TensorSave => {
-                let list = if inst.opcode == Opcode::TensorLoad { &mut out.ins } else { &mut out.outs };
-                if let Some(Operand::Ap(a)) = list.first_mut()
-                    && self.geo.mem(a.loc).is_none()
-                    && a.num_elems() == 1
-                {
-                    a.pairs = SmallVec::from_slice(&[ApPair::new(1, 1)]);
-                }
-            }
             _ => {}
         }
+        normalise(out, &self.geo);
         Ok(())
+    }
+}
+
+/// Attributes that change no value and have no field.
+fn hints(opcode: Opcode) -> &'static [Attr] {
+    match opcode {
+        op if op.is_dma() => DMA_HINTS,
+        Opcode::Matmult | Opcode::MatmultMx => MATMUL_HINTS,
+        Opcode::CollectiveCompute => &[Attr::Queue, Attr::DmaQos],
+        _ => &[],
+    }
+}
+
+/// The one form of an instruction over the physical memories that records stand for: no hints, defaults that the wire has
+/// written out, numbers as the wire holds them. What decoding gives has this form already.
+pub(crate) fn normalise(out: &mut Inst, geo: &Geometry) {
+    for a in hints(out.opcode) {
+        out.attrs.remove(*a);
+    }
+    let default = |out: &mut Inst, a: Attr, v: AttrValue| {
+        if out.attr(a).is_none() {
+            out.set(a, v);
+        }
+    };
+    match out.opcode {
+        Opcode::DevicePrint => {
+            out.opcode = Opcode::NoOp;
+            out.attrs = Default::default();
+        }
+        Opcode::Activation => {
+            default(out, Attr::Alpha, AttrValue::F32(F32(0.0)));
+            default(out, Attr::Scale, AttrValue::F32(F32(1.0)));
+        }
+        // the members of a barrier are in the container's table
+        Opcode::CoreBarrier => {
+            out.attrs.remove(Attr::Cores);
+        }
+        Opcode::Iota | Opcode::TensorScalarAffineSelect => {
+            if let Some(AttrValue::Pairs(p)) = out.attr(Attr::Pattern) {
+                let mut kept: Vec<ApPair> = p.iter().copied().filter(|p| p.num != 1).collect();
+                if kept.is_empty() {
+                    kept.push(ApPair::new(1, 1));
+                }
+                out.set(Attr::Pattern, AttrValue::Pairs(kept.into()));
+            }
+        }
+        Opcode::CompareAndBranch => {
+            out.set(Attr::OnTrue, "taken");
+            out.set(Attr::OnFalse, "next");
+        }
+        Opcode::UnconditionalBranch => out.set(Attr::Target, "taken"),
+        Opcode::Memset => {
+            if let Some(c) = out.get_int(Attr::Constant) {
+                out.set(Attr::Constant, i64::from(c as u32 as i32));
+            }
+        }
+        Opcode::DmaCopy | Opcode::GenericIndirectSave
+            if out.ins.iter().chain(&out.outs).filter_map(Operand::as_ap).all(AccessPattern::is_static) =>
+        {
+            out.attrs.remove(Attr::OobIsErr);
+        }
+        Opcode::TensorLoad | Opcode::TensorSave => {
+            let list = if out.opcode == Opcode::TensorLoad { &mut out.ins } else { &mut out.outs };
+            if let Some(Operand::Ap(a)) = list.first_mut()
+                && geo.mem(a.loc).is_none()
+                && a.num_elems() == 1
+            {
+                a.pairs = SmallVec::from_slice(&[ApPair::new(1, 1)]);
+            }
+        }
+        _ => {}
     }
 }
 

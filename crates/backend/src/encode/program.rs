@@ -3,6 +3,7 @@
 use super::bundle::{Bundle, WireError};
 use super::desc::Geometry;
 use super::dma::Place;
+use super::memo::Memo;
 use super::phys::{self, CoreEnv};
 use super::{Bf21, Surroundings, encode_inst};
 use crate::decode::Index;
@@ -12,11 +13,19 @@ use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::{AccessPattern, Attr, EngineKind, InstId, MemLocId, MemoryType, Opcode, Operand, RegId};
 
-/// Options that change bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Options of the encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeOptions {
     /// Meaning of byte +0x21 of the swap.
     pub bf21: Bf21,
+    /// Records of an instruction whose shape was verified before are made from those; the bytes are the same either way.
+    pub remember_shapes: bool,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        EncodeOptions { bf21: Bf21::Count, remember_shapes: true }
+    }
 }
 
 /// Records of one stream.
@@ -32,6 +41,26 @@ pub struct StreamImage {
     pub patches: Vec<(u32, Patch)>,
     /// First records of instructions with a layout of our own.
     pub non_authentic: Vec<u32>,
+}
+
+impl StreamImage {
+    /// Appends the records of an instruction.
+    fn push(&mut self, records: &[Bundle], patch: &Patch, authentic: bool) {
+        let at = self.records.len() as u32;
+        self.starts.push(at);
+        if !authentic {
+            self.non_authentic.push(at);
+        }
+        if !patch.is_empty() {
+            self.patches.push((at, patch.clone()));
+        }
+        self.records.extend_from_slice(records);
+    }
+}
+
+/// The records begin with one that may belong to the instruction before.
+fn may_merge(records: &[Bundle]) -> bool {
+    records.first().is_some_and(|b| matches!(b.opcode(), 0x24 | 0x9B | 0x6E | 0x6F))
 }
 
 /// Records of all streams, per core.
@@ -154,6 +183,7 @@ fn stream(
         non_authentic: Vec::new(),
     };
     let mut previous = 0usize;
+    let mut memo = Memo::default();
     let fail = |i: InstId, e: WireError, errors: &mut Vec<Diagnostic>| {
         let mut d = Diagnostic::new(e.code, e.message).inst(&p.program, m, i);
         if let Some(s) = d.sites.first_mut() {
@@ -169,12 +199,19 @@ fn stream(
                     .inst(&p.program, m, i),
             );
         }
+        let found = memo.find(inst, s.engine, &|a| env.place(a), geo);
+        if let Some(f) = found.filter(|f| !may_merge(&f.records)) {
+            previous = out.records.len();
+            out.push(&f.records, f.patch, f.authentic);
+            continue;
+        }
         env.peer_dst = if inst.opcode == Opcode::GpsimdSb2Sb { peers.get(&i).cloned() } else { None };
         match encode_inst(inst, s.engine, 0, &env, &around) {
             Ok(e) => {
-                let merges =
-                    e.records.first().is_some_and(|b| matches!(b.opcode(), 0x24 | 0x9B | 0x6E | 0x6F));
-                if merges && previous < out.records.len() {
+                if opts.remember_shapes {
+                    memo.keep(inst, s.engine, &|a| env.place(a), &e);
+                }
+                if may_merge(&e.records) && previous < out.records.len() {
                     let own = out.records.len() - previous;
                     let mut probe: Vec<Bundle> = out.records[previous..].to_vec();
                     probe.extend(e.records.iter().copied());
@@ -183,15 +220,7 @@ fn stream(
                     }
                 }
                 previous = out.records.len();
-                let at = out.records.len() as u32;
-                out.starts.push(at);
-                if !e.authentic {
-                    out.non_authentic.push(at);
-                }
-                if !e.patch.is_empty() {
-                    out.patches.push((at, e.patch));
-                }
-                out.records.extend(e.records);
+                out.push(&e.records, &e.patch, e.authentic);
             }
             Err(e) => {
                 out.starts.push(out.records.len() as u32);

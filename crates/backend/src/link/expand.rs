@@ -1,9 +1,10 @@
-//! Instructions of engine ALL become one clone per used engine; transfers get their issuing engine and are cut so that one
-//! record holds each; run-time addresses of compute instructions become registers.
+//! Instructions of engine ALL become one clone per used engine; transfers get their issuing engine; transfers and element-wise
+//! instructions are cut so that their records hold each; run-time addresses of compute instructions become registers.
 //!
 //! Source: the specification, file 08 §7.3 step 6 and §9.1; decision D26 (TensorSave goes to SP alone).
 
 use super::split::split_copy;
+use super::tiles::split_tiles;
 use crate::encode::desc::Geometry;
 use crate::encode::phys::is_leaf;
 use rustc_hash::FxHashMap;
@@ -127,6 +128,9 @@ pub fn expand(
                     constants(m, i);
                     match run_time(m, func, i, geo) {
                         Ok(mut v) => {
+                            if let [only] = v.as_slice() {
+                                v = split_tiles(m, *only, geo.arch);
+                            }
                             if let Some(load) = immediate_source(m, func, i) {
                                 v.insert(v.len().saturating_sub(1), load);
                             }

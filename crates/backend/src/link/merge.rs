@@ -199,9 +199,8 @@ fn leave_to(m: &mut Module, f: FuncId, to: &str) {
         for i in m.blocks[b].insts.clone() {
             lists.extend(m.insts[i].regions());
             if matches!(m.insts[i].opcode, Opcode::Return | Opcode::Exit) {
-                let mut j = Inst::new("", Opcode::UnconditionalBranch).with(Attr::Target, to);
-                j.name = m.insts[i].name.clone();
-                j.engine = EngineKind::All;
+                let mut j = jump(&m.insts[i].name, to);
+                j.origin = Origin::Nki;
                 j.loc = m.insts[i].loc;
                 j.deps = std::mem::take(&mut m.insts[i].deps);
                 m.insts[i] = j;
@@ -212,11 +211,16 @@ fn leave_to(m: &mut Module, f: FuncId, to: &str) {
     if let Some(b) = last
         && m.blocks[b].insts.last().is_none_or(|i| !m.insts[*i].opcode.is_terminator())
     {
-        let mut j = Inst::new("subgraph-end", Opcode::UnconditionalBranch).with(Attr::Target, to);
-        j.engine = EngineKind::All;
-        j.origin = Origin::Internal;
-        m.push_inst(b, j);
+        m.push_inst(b, jump("subgraph-end", to));
     }
+}
+
+/// A jump of every engine.
+fn jump(name: &str, to: &str) -> Inst {
+    let mut j = Inst::new(name, Opcode::UnconditionalBranch).with(Attr::Target, to);
+    j.engine = EngineKind::All;
+    j.origin = Origin::Internal;
+    j
 }
 
 fn append(
@@ -300,10 +304,7 @@ fn append(
     if blocks.is_empty()
         && let Some(next) = next
     {
-        let mut j = Inst::new("subgraph-end", Opcode::UnconditionalBranch).with(Attr::Target, next);
-        j.engine = EngineKind::All;
-        j.origin = Origin::Internal;
-        m.push_inst(begin, j);
+        m.push_inst(begin, jump("subgraph-end", next));
     }
     m.funcs[home].blocks.push(begin);
     m.funcs[home].blocks.extend(blocks);

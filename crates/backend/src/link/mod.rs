@@ -12,9 +12,11 @@ pub mod flatten;
 pub mod merge;
 pub mod order;
 mod peel;
+pub mod registers;
 pub mod resolve;
 pub mod split;
 pub mod sync;
+pub mod tiles;
 
 pub use tandem_bir::linked::{
     Barrier, InstRef, LinkedCore, LinkedProgram, SEM_BARRIER, SEM_ENGINE, SEM_QUEUE, Stream, SwapPair, Token,
@@ -207,12 +209,12 @@ fn link_core(
     sync::check_notices(program, m, &blocks, diags);
     sync::allocate(m, &blocks, &e.used);
     let mut core = LinkedCore { vars: number_vars(m, diags), ..LinkedCore::default() };
-    match sync::number_registers(m, USABLE_REGISTERS) {
+    match registers::number(m, func, &e.used, USABLE_REGISTERS) {
         Ok(n) => core.reg_numbers = n,
         Err(n) => diags.push(Diagnostic::new(
             codes::N0022,
             format!(
-                "core {} uses {n} registers, an engine has {USABLE_REGISTERS}",
+                "core {} needs {n} registers at one time, an engine has {USABLE_REGISTERS}",
                 m.core.map_or(0, |c| c.0)
             ),
         )),

@@ -94,7 +94,7 @@ pub fn split_copy(m: &mut Module, i: InstId, geo: &Geometry) -> WireResult<Vec<I
 }
 
 /// Lengths of whole inner parts of a walk.
-fn suffixes(a: &AccessPattern) -> Vec<u64> {
+pub(super) fn suffixes(a: &AccessPattern) -> Vec<u64> {
     let mut out = Vec::new();
     let mut n = 1u64;
     for p in a.pairs.iter().rev() {

@@ -19,7 +19,6 @@
 use super::expand::{ENGINES, engine_index};
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
-use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::{SemUpdate, SemWait, SyncInfo};
 use tandem_bir::linked::{SEM_ENGINE, SEM_QUEUE, is_remote_copy};
 use tandem_bir::{Attr, BlockId, EngineKind, Inst, InstId, Module, Opcode, Operand, Origin, Program};
@@ -518,40 +517,4 @@ pub fn check_notices(p: &Program, m: &Module, blocks: &[BlockId], diags: &mut Ve
             }
         }
     }
-}
-
-/// Register numbers in order of first use; registers nobody uses get none.
-///
-/// # Errors
-/// The number of registers needed, when it is too large.
-pub fn number_registers(m: &Module, limit: usize) -> Result<Vec<u8>, usize> {
-    let mut numbers = vec![u8::MAX; m.regs.len()];
-    let mut next = 0usize;
-    let mut take = |r: tandem_bir::RegId| {
-        if let Some(n) = numbers.get_mut(r.index())
-            && *n == u8::MAX
-        {
-            *n = next.min(254) as u8;
-            next += 1;
-        }
-    };
-    for (_, _, i) in m.walk() {
-        let i = &m.insts[i];
-        for o in i.operands() {
-            match o {
-                Operand::Reg(r) => take(r.reg),
-                Operand::Ap(a) => {
-                    for (_, e) in a.dynamic.iter().flat_map(|d| &d.terms) {
-                        e.for_each_leaf(&mut |l| {
-                            if let tandem_bir::Expr::Reg(r) = l {
-                                take(*r);
-                            }
-                        });
-                    }
-                }
-                Operand::Imm(_) | Operand::Other(_) => {}
-            }
-        }
-    }
-    if next > limit { Err(next) } else { Ok(numbers) }
 }

@@ -33,7 +33,7 @@ use crate::{Ready, Simulator};
 use ready::ReadyList;
 use semaphore::{Semaphores, Totals};
 use std::collections::VecDeque;
-use tandem_bir::diag::{Diagnostic, Site, codes};
+use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::SyncInfo;
 use tandem_bir::linked::LinkedProgram;
@@ -314,22 +314,11 @@ impl<'m, 'p> Run<'m, 'p> {
     }
 
     /// A finding about a semaphore, once per instruction.
-    fn misuse(&mut self, c: usize, i: InstId, text: String, sites: Vec<Site>) {
+    fn misuse(&mut self, c: usize, i: InstId, text: String) {
         if !self.m.noted.insert((c, i, "S0024")) {
             return;
         }
-        let mut d = Diagnostic::new(codes::S0024, text).site(self.m.site(c, i));
-        d.sites.extend(sites);
-        self.m.diagnostics.push(d);
-    }
-
-    /// The place of an instruction among all, for the tables of the semaphores.
-    fn lane(&self, c: usize, e: usize, transfer: Option<bool>) -> u32 {
-        let lane = match transfer {
-            None => e,
-            Some(remote) => ENGINES + 2 * e + usize::from(remote),
-        };
-        (c * 3 * ENGINES + lane) as u32
+        self.m.diagnostics.push(Diagnostic::new(codes::S0024, text).site(self.m.site(c, i)));
     }
 
     /// What an instruction resets.

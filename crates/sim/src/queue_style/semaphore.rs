@@ -23,6 +23,15 @@ pub(super) type Totals = FxHashMap<(u32, u32, u32), SmallVec<[(u32, i64); 2]>>;
 /// Posts after which those that everybody knows are forgotten (our choice).
 const MANY: usize = 1024;
 
+/// The place of an instruction among all: the engine of its core, or the local or remote queue of that engine.
+pub(super) fn lane(c: usize, e: usize, transfer: Option<bool>) -> u32 {
+    let lane = match transfer {
+        None => e,
+        Some(remote) => ENGINES + 2 * e + usize::from(remote),
+    };
+    (c * 3 * ENGINES + lane) as u32
+}
+
 /// What is known of a semaphore number before the run: on which core it sits, who updates it.
 #[derive(Clone, Debug, Default)]
 struct Facts {
@@ -104,12 +113,7 @@ impl Semaphores {
                     for w in &s.on_wait {
                         facts[c].entry(w.sem).or_default();
                     }
-                    let lane = if inst.opcode.is_dma() {
-                        ENGINES + 2 * e + usize::from(is_remote_copy(m, inst))
-                    } else {
-                        e
-                    };
-                    let lane = (c * 3 * ENGINES + lane) as u32;
+                    let lane = lane(c, e, inst.opcode.is_dma().then(|| is_remote_copy(m, inst)));
                     for u in &s.on_update {
                         let Some(f) = facts.get_mut(u.target_core.map_or(c, |t| t as usize)) else {
                             continue;
@@ -266,7 +270,7 @@ impl Run<'_, '_> {
             self.m.woken.push(to);
             if below {
                 let sem = u.sem;
-                self.misuse(c, i, format!("semaphore {sem} of core {} went below 0", to % lnc), Vec::new());
+                self.misuse(c, i, format!("semaphore {sem} of core {} went below 0", to % lnc));
             }
             if let Some(o) = unordered {
                 self.unordered(c, i, u.sem, "raises it", o);

@@ -1,6 +1,7 @@
 //! Issuing, landing, branching.
 
 use super::ready::Move;
+use super::semaphore::lane;
 use super::{Flight, Run};
 use crate::code::Action;
 use crate::decode::Resolved;
@@ -50,7 +51,7 @@ impl Run<'_, '_> {
 
     /// The head of an engine is complete.
     pub(super) fn advance(&mut self, c: usize, e: usize, i: InstId, executed: bool) {
-        let (lane, thread) = (self.lane(c, e, None), self.thread(c, e));
+        let (lane, thread) = (lane(c, e, None), self.thread(c, e));
         self.updates(c, i, lane, thread);
         self.count(c, i, executed);
         self.m.cores[c].run.heads[e] += 1;
@@ -159,7 +160,7 @@ impl Run<'_, '_> {
         if !f.skip {
             self.with_regs(c, e, |r| r.m.compute_checked(c, f.inst, thread))?;
         }
-        let lane = self.lane(c, e, Some(remote));
+        let lane = lane(c, e, Some(remote));
         self.updates(c, f.inst, lane, thread);
         self.count(c, f.inst, true);
         Ok(())
@@ -167,7 +168,7 @@ impl Run<'_, '_> {
 
     /// An engine has come to its end.
     fn exit(&mut self, c: usize, e: usize, i: InstId) {
-        let (lane, thread) = (self.lane(c, e, None), self.thread(c, e));
+        let (lane, thread) = (lane(c, e, None), self.thread(c, e));
         self.updates(c, i, lane, thread);
         self.count(c, i, true);
         self.engines[c][e].done = true;
