@@ -200,6 +200,21 @@ bir_enum! {
         Unsupported = 12 => "Unsupported",
     }
 }
+impl BranchCompareOp {
+    /// Whether a branch on `a` and `b` is taken; `None` when the comparison is `Unsupported`. Unsigned operands are 32 bits wide.
+    pub fn compare(self, a: i64, b: i64, unsigned: bool) -> Option<bool> {
+        let order = if unsigned { (a as u32).cmp(&(b as u32)) } else { a.cmp(&b) };
+        Some(match self {
+            BranchCompareOp::LtImm | BranchCompareOp::LtReg => order.is_lt(),
+            BranchCompareOp::LeImm | BranchCompareOp::LeReg => order.is_le(),
+            BranchCompareOp::EqImm | BranchCompareOp::EqReg => order.is_eq(),
+            BranchCompareOp::NeImm | BranchCompareOp::NeReg => order.is_ne(),
+            BranchCompareOp::GeImm | BranchCompareOp::GeReg => order.is_ge(),
+            BranchCompareOp::GtImm | BranchCompareOp::GtReg => order.is_gt(),
+            BranchCompareOp::Unsupported => return None,
+        })
+    }
+}
 bir_enum! {
     /// Static prediction of a branch.
     pub enum BranchOutcomeHint { LikelyTaken = 0 => "LikelyTaken", LikelyNotTaken = 1 => "LikelyNotTaken" }
@@ -288,4 +303,30 @@ bir_enum! {
 bir_enum! {
     /// Kind of a dependency edge; adding an edge twice keeps the larger ordinal.
     pub enum EdgeKind { Invalid = 0 => "Invalid", Ordered = 1 => "Ordered", Anti = 2 => "Anti", Output = 3 => "Output", Flow = 4 => "Flow" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_compare_as_their_names_say() {
+        use BranchCompareOp::*;
+        let pairs =
+            [(LtImm, LtReg), (LeImm, LeReg), (EqImm, EqReg), (NeImm, NeReg), (GeImm, GeReg), (GtImm, GtReg)];
+        for (a, b, unsigned, want) in [
+            (1, 2, false, [true, true, false, true, false, false]),
+            (2, 2, false, [false, true, true, false, true, false]),
+            (-1, 2, false, [true, true, false, true, false, false]),
+            (-1, 2, true, [false, false, false, true, true, true]),
+            (1 << 32, 1, false, [false, false, false, true, true, true]),
+            (1 << 32, 1, true, [true, true, false, true, false, false]),
+        ] {
+            for ((imm, reg), want) in pairs.into_iter().zip(want) {
+                assert_eq!(imm.compare(a, b, unsigned), Some(want), "{imm} {a} {b} {unsigned}");
+                assert_eq!(reg.compare(a, b, unsigned), Some(want), "{reg} {a} {b} {unsigned}");
+            }
+        }
+        assert_eq!(Unsupported.compare(1, 1, false), None);
+    }
 }

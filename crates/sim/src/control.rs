@@ -7,7 +7,7 @@ use crate::scalar::register;
 use crate::state::Fault;
 use tandem_bir::diag::codes;
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{BlockId, BranchCompareOp, InstId};
+use tandem_bir::{BlockId, InstId};
 
 impl<'p> Machine<'p> {
     /// Goes on until the core is inside a segment, at a barrier, or done.
@@ -171,17 +171,7 @@ impl<'p> Machine<'p> {
                     Value::Int(v) => v,
                     Value::Reg(r) => register(&core.st, core.module, r).map_err(stop)?,
                 };
-                let key = |v: i64| if unsigned { i64::from(v as u32) } else { v };
-                let ord = key(a).cmp(&key(b));
-                let taken = match op {
-                    BranchCompareOp::LtImm | BranchCompareOp::LtReg => ord.is_lt(),
-                    BranchCompareOp::LeImm | BranchCompareOp::LeReg => ord.is_le(),
-                    BranchCompareOp::EqImm | BranchCompareOp::EqReg => ord.is_eq(),
-                    BranchCompareOp::NeImm | BranchCompareOp::NeReg => ord.is_ne(),
-                    BranchCompareOp::GeImm | BranchCompareOp::GeReg => ord.is_ge(),
-                    BranchCompareOp::GtImm | BranchCompareOp::GtReg => ord.is_gt(),
-                    BranchCompareOp::Unsupported => false,
-                };
+                let taken = op.compare(a, b, unsigned).unwrap_or(false);
                 self.goto(c, id, if taken { yes } else { no })
             }
             Control::Return => {

@@ -220,14 +220,5 @@ fn taken(inst: &Inst, regs: &FxHashMap<RegId, i64>) -> Option<bool> {
     let left = inst.ins.first()?;
     let unsigned = left.as_reg().is_some_and(|r| r.dtype.class() == NumericClass::Unsigned);
     let (a, b) = (value(Some(left), regs)?, value(inst.ins.get(1), regs)?);
-    let order = if unsigned { (a as u32).cmp(&(b as u32)) } else { a.cmp(&b) };
-    Some(match op {
-        BranchCompareOp::LtImm | BranchCompareOp::LtReg => order.is_lt(),
-        BranchCompareOp::LeImm | BranchCompareOp::LeReg => order.is_le(),
-        BranchCompareOp::EqImm | BranchCompareOp::EqReg => order.is_eq(),
-        BranchCompareOp::NeImm | BranchCompareOp::NeReg => order.is_ne(),
-        BranchCompareOp::GeImm | BranchCompareOp::GeReg => order.is_ge(),
-        BranchCompareOp::GtImm | BranchCompareOp::GtReg => order.is_gt(),
-        BranchCompareOp::Unsupported => return None,
-    })
+    op.compare(a, b, unsigned)
 }
