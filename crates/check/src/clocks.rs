@@ -59,6 +59,20 @@ impl Order {
     }
 }
 
+/// What all stretches of two cores share.
+pub(crate) struct Shared {
+    /// Every edge is met.
+    met: bool,
+    /// Which cores write the location of a token, by the owner's name.
+    writers: FxHashMap<CompactString, SmallVec<[usize; 2]>>,
+}
+
+impl Shared {
+    pub(crate) fn new(modules: [&Module; 2]) -> Shared {
+        Shared { met: modules.iter().all(|m| never_met(m).is_empty()), writers: token_writers(modules) }
+    }
+}
+
 /// Orders a stretch of two cores; `tokens`: completion tokens order (`--ptcom=p2p`), `keep` selects the instructions whose
 /// accesses will be asked for.
 ///
@@ -67,21 +81,21 @@ impl Order {
 /// met.
 pub(crate) fn order(
     modules: [&Module; 2],
+    shared: &Shared,
     stretches: [&Stretch; 2],
     tokens: bool,
     ranks: bool,
     keep: &dyn Fn(usize, InstId) -> bool,
 ) -> Result<Order, Vec<(usize, InstId)>> {
-    if modules.iter().any(|m| !never_met(m).is_empty()) {
+    if !shared.met {
         return Err(Vec::new());
     }
-    let writers = token_writers(modules);
     let mut w = Walk {
         modules,
         tokens,
         ranks,
         keep,
-        writers: &writers,
+        writers: &shared.writers,
         cores: [0, 1].map(|c| Core::new(modules[c], stretches[c])),
         threads: [[0; 2 * PER_CORE]; 2 * PER_CORE],
         meetings: FxHashMap::default(),

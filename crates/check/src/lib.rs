@@ -20,6 +20,7 @@ mod stretches;
 pub use checks::lnc_verifier::{VerifierError, lnc_verifier, uses_shard_ids};
 pub use registry::{CHECKS, CheckInfo};
 
+use std::cell::OnceCell;
 use tandem_bir::analysis::footprint::StorageMap;
 use tandem_bir::diag::Diagnostic;
 use tandem_bir::verify::{Verified, verify};
@@ -91,6 +92,8 @@ pub(crate) struct Cx<'p> {
     pub(crate) groups: Vec<Group<'p>>,
     /// Groups of two cores with their matched blocks.
     pub(crate) pairs: Vec<([&'p Module; 2], Vec<meet::BlockPair>)>,
+    /// What their stretches share, worked out when the first check asks; one for every pair, and one more for none.
+    shared: Vec<OnceCell<clocks::Shared>>,
 }
 
 /// The modules of one subgraph, in core order.
@@ -113,8 +116,15 @@ impl<'p> Cx<'p> {
             [a, b] => Some([a, b]),
             _ => None,
         });
-        let pairs = two.map(|m| (m, meet::block_pairs(m))).collect();
-        Cx { program, options, groups, pairs }
+        let pairs: Vec<_> = two.map(|m| (m, meet::block_pairs(m))).collect();
+        let shared = (0..=pairs.len()).map(|_| OnceCell::new()).collect();
+        Cx { program, options, groups, pairs, shared }
+    }
+
+    /// What the stretches of two cores share.
+    pub(crate) fn shared(&self, modules: [&Module; 2]) -> &clocks::Shared {
+        let at = self.pairs.iter().position(|p| std::ptr::eq(p.0[0], modules[0]));
+        self.shared[at.unwrap_or(self.pairs.len())].get_or_init(|| clocks::Shared::new(modules))
     }
 
     pub(crate) fn storage(&self) -> Vec<StorageMap> {

@@ -4,6 +4,7 @@ use crate::Cx;
 use crate::checks::paths;
 use crate::meet;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
 use tandem_bir::analysis::cfg::Cfg;
 use tandem_bir::{Attr, BlockId, CompactString, FuncId, InstId, Module, Opcode};
 
@@ -76,19 +77,21 @@ fn barriers_before(m: &Module) -> FxHashMap<BlockId, u32> {
 }
 
 /// What two blocks of different cores execute without a meeting between: the end of one block behind its last meeting, and the
-/// beginning of another, where no block on a way from the first to the second meets.
-pub(crate) fn across(cx: &Cx<'_>, modules: [&Module; 2], agree: bool) -> Vec<Unit> {
+/// beginning of another, where no block on a way from the first to the second meets. False when there were more than
+/// [`MOST_STEPS`] to take.
+pub(crate) fn across(cx: &Cx<'_>, modules: [&Module; 2], agree: bool) -> (Vec<Unit>, bool) {
+    let none = (Vec::new(), true);
     let both = modules.map(straight);
     if !agree || both.iter().all(Option::is_some) {
-        return Vec::new();
+        return none;
     }
     let entry = modules.map(|m| m.all_functions().find(|f| !m.funcs[*f].blocks.is_empty()));
-    let [Some(f0), Some(f1)] = entry else { return Vec::new() };
+    let [Some(f0), Some(f1)] = entry else { return none };
     let lists = [&modules[0].funcs[f0].blocks, &modules[1].funcs[f1].blocks];
     let same = |k: usize| modules[0].blocks[lists[0][k]].name == modules[1].blocks[lists[1][k]].name;
     let n = lists[0].len();
-    if n != lists[1].len() || n > MOST_BLOCKS || !(0..n).all(same) {
-        return Vec::new();
+    if n != lists[1].len() || !(0..n).all(same) {
+        return none;
     }
     let may = modules.map(|m| possible(m, paths::rank(cx, m)));
     let before = modules.map(barriers_before);
@@ -111,26 +114,44 @@ pub(crate) fn across(cx: &Cx<'_>, modules: [&Module; 2], agree: bool) -> Vec<Uni
     let free: Vec<bool> = (0..n).map(|k| (0..2).all(|c| !block(c, k).iter().any(|i| meets(c, *i)))).collect();
     let cfg = Cfg::new(modules[0], f0);
     let mut out = Vec::new();
-    for x in 0..n {
-        // Blocks on ways from `x`, themselves not passed through twice.
-        for y in (0..n).filter(|y| *y != x) {
-            let stop = |k: u32| k as usize == x || k as usize == y;
-            let spread = |from: u32, next: &dyn Fn(u32) -> Vec<u32>| -> Vec<bool> {
-                let mut seen = vec![false; cfg.len()];
-                let mut open = next(from);
-                while let Some(k) = open.pop() {
-                    if !std::mem::replace(&mut seen[k as usize], true) && !stop(k) {
+    let steps = Cell::new(0u64);
+    // Blocks on ways that `next` leads along; those in `end` are come to and not passed through.
+    let spread =
+        |from: usize, next: &dyn Fn(usize) -> Vec<usize>, end: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            let mut seen: FxHashSet<usize> = FxHashSet::default();
+            let (mut open, mut list) = (next(from), Vec::new());
+            while let Some(k) = open.pop() {
+                steps.set(steps.get() + 1);
+                if seen.insert(k) {
+                    list.push(k);
+                    if !end(k) {
                         open.extend(next(k));
                     }
                 }
-                seen
-            };
-            let ahead = spread(x as u32, &|k| cfg.successors(k).to_vec());
-            if !ahead[y] {
+            }
+            list.sort_unstable();
+            list
+        };
+    // Behind the last block lies the exit.
+    let to = |list: &[u32]| -> Vec<usize> { list.iter().map(|k| *k as usize).filter(|k| *k < n).collect() };
+    let succ = |k: usize| to(cfg.successors(k as u32));
+    let pred = |k: usize| to(cfg.predecessors(k as u32));
+    for x in 0..n {
+        if (0..2).all(|c| !may[c].contains(&lists[c][x])) {
+            continue;
+        }
+        // Where a way without meetings leads; then all ways must be.
+        for y in spread(x, &succ, &|k| k == x || !free[k]) {
+            if y == x {
                 continue;
             }
-            let back = spread(y as u32, &|k| cfg.predecessors(k).to_vec());
-            if (0..n).any(|k| k != x && k != y && ahead[k] && back[k] && !free[k]) {
+            let stop = |k: usize| k == x || k == y;
+            let ahead = spread(x, &succ, &stop);
+            let back: FxHashSet<usize> = spread(y, &pred, &stop).into_iter().collect();
+            if steps.get() > MOST_STEPS {
+                return (out, false);
+            }
+            if ahead.iter().any(|k| !stop(*k) && back.contains(k) && !free[*k]) {
                 continue;
             }
             for (p, q) in [(0, 1), (1, 0)] {
@@ -152,11 +173,11 @@ pub(crate) fn across(cx: &Cx<'_>, modules: [&Module; 2], agree: bool) -> Vec<Uni
             }
         }
     }
-    out
+    (out, true)
 }
 
-/// Blocks of a function beyond which pairs of blocks are not compared (our choice).
-const MOST_BLOCKS: usize = 128;
+/// Steps from block to block that are taken to find out which blocks are compared (our choice).
+pub(crate) const MOST_STEPS: u64 = 1 << 24;
 
 /// Blocks that a core may execute: those on its path when known registers choose all of it, else all.
 fn possible(m: &Module, rank: Option<i64>) -> FxHashSet<BlockId> {

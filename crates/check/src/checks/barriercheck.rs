@@ -17,7 +17,8 @@
 //! often.
 //!
 //! May miss: transfers of run-time address; in programs with loops or branches accesses of different iterations, and accesses
-//! between which some way meets; everything beyond [`crate::CheckOptions::max_pairs`] (then a note says so); everything when
+//! between which some way meets; everything beyond [`crate::CheckOptions::max_pairs`], and pairs of blocks beyond 16 million
+//! steps along the ways between them (then a note says so, and the verdict is *not covered*); everything when
 //! the cores do not come to the end of a list (the checks of meetings and of queues say why).
 //! Reports falsely: in programs with loops or branches, for a way that depends on data and that no input takes on both cores. Two
 //! cores that write the very same bytes are a warning: their values decide. They are nothing when both compute them in the same way from
@@ -26,7 +27,7 @@
 use crate::alike::Alike;
 use crate::clocks::{self, Order};
 use crate::meet::{self, Kind};
-use crate::stretches::{Unit, across, straight, units};
+use crate::stretches::{MOST_STEPS, Unit, across, straight, units};
 use crate::{Cx, Ranks};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::analysis::footprint::{Footprint, Space, StorageMap, overlaps};
@@ -87,13 +88,19 @@ fn group(
     let mut hits = Vec::new();
     // What memory holds where a part of a program begins is not known.
     let whole = modules.iter().all(|m| straight(m).is_some());
-    for unit in units(cx, modules, agree).into_iter().chain(across(cx, modules, agree)) {
+    let (pairs, complete) = across(cx, modules, agree);
+    for unit in units(cx, modules, agree).into_iter().chain(pairs) {
         let more = compare(cx, modules, storage, &visible, &unit, whole, budget, &mut seen, &mut hits);
         if !more {
             break;
         }
     }
     found.extend(one_per_barrier(hits));
+    if !complete {
+        let message =
+            format!("the barrier check stopped after {MOST_STEPS} steps along the ways between blocks");
+        found.push(Diagnostic::new(codes::C0602, message));
+    }
 }
 
 /// Compares the accesses of one stretch of both cores; false when the budget is used up.
@@ -198,7 +205,8 @@ fn ordered(
     };
     let lists = [0, 1].map(|s| unit.stretch(s));
     let ranks = matches!(cx.options.ranks, Ranks::Lncs(_));
-    clocks::order(modules, [&lists[0], &lists[1]], cx.options.tokens_order, ranks, &keep).ok()
+    clocks::order(modules, cx.shared(modules), [&lists[0], &lists[1]], cx.options.tokens_order, ranks, &keep)
+        .ok()
 }
 
 /// A pair that nothing orders; a barrier in any gap from behind barrier `after` to before barrier `before` would.

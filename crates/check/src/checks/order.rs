@@ -52,9 +52,14 @@ pub(crate) fn stuck(cx: &Cx<'_>, found: &mut Vec<Diagnostic>) {
         let lists = [a, b].map(|l| l.into_iter().map(|p| p.2).collect::<Vec<_>>());
         let ranks = matches!(cx.options.ranks, Ranks::Lncs(_));
         let none = |_: usize, _: InstId| false;
-        let Err(waiting) =
-            clocks::order(modules, [&lists[0], &lists[1]], cx.options.tokens_order, ranks, &none)
-        else {
+        let Err(waiting) = clocks::order(
+            modules,
+            cx.shared(modules),
+            [&lists[0], &lists[1]],
+            cx.options.tokens_order,
+            ranks,
+            &none,
+        ) else {
             continue;
         };
         let cores = [meet::core(modules[0], 0), meet::core(modules[1], 1)];
@@ -98,7 +103,16 @@ fn crossing(cx: &Cx<'_>, modules: [&Module; 2], pair: &BlockPair, found: &mut Ve
         let lists = [0, 1].map(|i| vec![modules[i].blocks[lists[i]].insts.clone()]);
         let ranks = matches!(cx.options.ranks, Ranks::Lncs(_));
         let none = |_: usize, _: InstId| false;
-        if clocks::order(modules, [&lists[0], &lists[1]], cx.options.tokens_order, ranks, &none).is_ok() {
+        if clocks::order(
+            modules,
+            cx.shared(modules),
+            [&lists[0], &lists[1]],
+            cx.options.tokens_order,
+            ranks,
+            &none,
+        )
+        .is_ok()
+        {
             return;
         }
     }
