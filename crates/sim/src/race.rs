@@ -21,10 +21,11 @@
 //!
 //! **It never reports falsely**: where the overlap test gives up (`SEARCH_BUDGET`), the two byte sets are compared run by run before
 //! anything is reported (up to four million runs). **It may miss** races on
-//! control paths and addresses that this run did not take, races on registers, and, after a first race between two
-//! threads, further ones that the same missing order explains: the two are taken as ordered from there on, and a race from what
-//! comes before the earlier access to what comes after the later one (in program order) is not listed, so that one missing
-//! edge is one finding. Between cores, races of the same two stretches of the program (from barrier to barrier inside a
+//! control paths and addresses that this run did not take, races on registers, and what a missing order explains that was reported
+//! already. Grouping: races inside a core that one edge would order, one that leads forward in program order, are one finding
+//! ([`Found::edge`]); what is unrelated to that edge is a finding of its own. The later access of a race counts as behind the earlier one
+//! from there on; what the earlier one's thread has learned of *other* threads since then is taken with it, which may hide a race with those.
+//! Between cores, races of the same two stretches of the program (from barrier to barrier inside a
 //! block) are one finding, whatever iteration they are found in: one more barrier orders them.
 
 use crate::memory::View;
@@ -112,11 +113,22 @@ pub(crate) struct Found {
     pub(crate) first: Access,
     pub(crate) second: Access,
     pub(crate) both_write: bool,
+    /// The edge that would order this race and those grouped with it: the accesses at its ends, in program order.
+    edge: (Access, Access),
+    /// What the thread of the second access knew then.
+    known: Clock,
     /// Further races between the same stretches of the two cores.
     pub(crate) same: u64,
     /// Bytes of the buffer (inside a partition, on chip) and partitions in which both lie.
     pub(crate) bytes: (i64, i64),
     pub(crate) partitions: (i64, i64),
+}
+
+/// The finding that explains a race, and the edge that would order both.
+#[derive(Clone, Copy)]
+struct Explained {
+    by: usize,
+    edge: (Access, Access),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -576,7 +588,7 @@ impl Race {
         };
         let mut hit: Option<(Access, u32)>;
         let mut twin: Option<(Access, u32)>;
-        let mut follows: Option<Access>;
+        let mut follows: Option<(Access, Explained)>;
         loop {
             (hit, twin, follows) = (None, None, None);
             let clock = &self.clocks[thread];
@@ -590,11 +602,13 @@ impl Race {
                         twin = twin.or(Some((*a, n)));
                         continue;
                     }
-                    if !self.explained(a, &me) {
-                        hit = Some((*a, n));
-                        break 'near;
+                    match self.explained(a, &me) {
+                        Some(why) => follows = Some((*a, why)),
+                        None => {
+                            hit = Some((*a, n));
+                            break 'near;
+                        }
                     }
-                    follows = Some(*a);
                 }
             }
             let Some((_, n)) = hit else { break };
@@ -607,7 +621,12 @@ impl Race {
         }
         match (hit, follows) {
             (Some((other, n)), _) => self.report(other, n, me, slot),
-            (None, Some(other)) => self.as_if_ordered(&other, &me),
+            (None, Some((other, why))) => {
+                if let Some(f) = self.found.get_mut(why.by) {
+                    f.edge = why.edge;
+                }
+                self.as_if_ordered(&other, &me);
+            }
             (None, None) => {}
         }
         if let (None, Some((other, n))) = (hit, twin) {
@@ -652,6 +671,8 @@ impl Race {
             first: other,
             second: me,
             both_write: other.role.writes() && me.role.writes(),
+            edge: self.in_order(&other, &me),
+            known: self.clocks[me.thread as usize].clone(),
             same: 0,
             bytes: (a.low.max(b.low), a.high.min(b.high)),
             partitions: (a.partition.max(b.partition), a.last_partition().min(b.last_partition())),
@@ -680,21 +701,19 @@ impl Race {
         self.order[a.core as usize].get(a.inst.index()).copied().unwrap_or((u32::MAX, u32::MAX))
     }
 
+    /// Two accesses of a core in program order.
+    fn in_order(&self, a: &Access, b: &Access) -> (Access, Access) {
+        if self.place(a).0 <= self.place(b).0 { (*a, *b) } else { (*b, *a) }
+    }
+
     /// An earlier finding inside a core explains a race: one edge would order both.
-    fn explained(&self, other: &Access, me: &Access) -> bool {
-        let place = |a: &Access| self.place(a).0;
-        let in_order = |a: &Access, b: &Access| if place(a) <= place(b) { (*a, *b) } else { (*b, *a) };
-        let behind = |early: &Access, late: &Access| {
-            (early.thread == late.thread && early.tick <= late.tick)
-                || (late.thread == me.thread
-                    && late.tick == me.tick
-                    && self.clocks[me.thread as usize][early.thread as usize] >= early.tick)
-        };
+    fn explained(&self, other: &Access, me: &Access) -> Option<Explained> {
+        let all = self.found.iter().enumerate().filter(|(_, f)| f.first.core == f.second.core);
         if other.core != me.core {
             // An edge from here to the second access of a finding inside a core would order both: what that access comes
             // before on its core, it would then come before on the other.
-            return self.found.iter().any(|f| {
-                let (p, q) = in_order(&f.first, &f.second);
+            for (by, f) in all {
+                let (p, q) = &f.edge;
                 // The side of the finding, and the other one. Which comes first is the schedule's choice.
                 let through = |near: &Access, far: &Access| {
                     p.core == near.core
@@ -702,22 +721,53 @@ impl Race {
                         && p.tick <= near.tick
                         && self.clocks[far.thread as usize][q.thread as usize] >= q.tick
                 };
-                f.first.core == f.second.core && (through(other, me) || through(me, other))
-            });
+                if through(other, me) || through(me, other) {
+                    return Some(Explained { by, edge: f.edge });
+                }
+            }
+            return None;
         }
-        let (u, v) = in_order(other, me);
-        self.found.iter().filter(|f| f.first.core == me.core && f.second.core == me.core).any(|f| {
-            let (p, q) = in_order(&f.first, &f.second);
-            behind(&u, &p) && behind(&q, &v)
-        })
+        let (u, v) = self.in_order(other, me);
+        for (by, f) in all.filter(|(_, f)| f.first.core == me.core) {
+            // What is known of who comes before whom: inside a thread, and before what runs now or closed the finding.
+            let same = |x: &Access, y: &Access| x.thread == y.thread && x.tick == y.tick;
+            let before = |x: &Access, y: &Access| {
+                (x.thread == y.thread && x.tick <= y.tick)
+                    || (same(y, me) && self.clocks[me.thread as usize][x.thread as usize] >= x.tick)
+                    || (same(y, &f.second) && f.known[x.thread as usize] >= x.tick)
+            };
+            let (p, q) = &f.edge;
+            let from = if before(&u, p) {
+                *p
+            } else if before(p, &u) {
+                u
+            } else {
+                continue;
+            };
+            let to = if before(q, &v) {
+                *q
+            } else if before(&v, q) {
+                v
+            } else {
+                continue;
+            };
+            if self.place(&from).0 <= self.place(&to).0 {
+                return Some(Explained { by, edge: (from, to) });
+            }
+        }
+        None
     }
 
-    /// One missing order, one finding: the two count as ordered, all threads of two cores as if they had met.
+    /// One missing order, one finding: the two count as ordered; of two cores all threads, as if they had met.
     fn as_if_ordered(&mut self, other: &Access, me: &Access) {
         let (x, y) = (other.core as usize, me.core as usize);
         if x == y {
-            let c = self.fresh(other.thread as usize);
-            join(&mut self.clocks[me.thread as usize], &c);
+            let forward = self.place(other).0 <= self.place(me).0;
+            let (early, late) = if forward { (other, me) } else { (me, other) };
+            let mut c = self.fresh(early.thread as usize);
+            // What its thread has done since does not come before.
+            c[early.thread as usize] = early.tick;
+            join(&mut self.clocks[late.thread as usize], &c);
             self.give(c);
         } else {
             let mut all = self.fresh(me.thread as usize);
@@ -812,7 +862,7 @@ fn share_a_byte(a: &Footprint, b: &Footprint) -> bool {
 }
 
 /// Bytes of a view: partitions apart when the buffer has a pitch.
-fn footprint(v: &View, pitch: Option<usize>) -> Footprint {
+pub(crate) fn footprint(v: &View, pitch: Option<usize>) -> Footprint {
     let elem = v.elem_size() as i64;
     let all = |from: usize| -> SmallVec<[(i64, u64); 4]> {
         v.dims[from.min(v.dims.len())..].iter().map(|d| (d.stride as i64, d.num as u64)).collect()

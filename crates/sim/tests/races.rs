@@ -408,3 +408,82 @@ fn sample_kernels_compute_the_same_bytes_under_every_schedule() {
         }
     }
 }
+
+/// One core, tiles `a` to `d`; lines are instructions of level lowered.
+fn engines(lines: &str) -> Program {
+    let sets: String = ["a", "b", "c", "d"]
+        .iter()
+        .enumerate()
+        .map(|(k, t)| {
+            let addr = 256 * k;
+            format!("    set @{t}_set = Internal NeuronSBTensor Local float32 [32 x 64] {{ loc @{t} = SB [32, 256] addr {addr} allocated }}\n")
+        })
+        .collect();
+    let src = format!(
+        "bir 1\nprogram \"t\" lnc 1 level lowered\nmodule @nc00 core 0 arch gen3 {{\n  func @main {{\n{sets}    block b0 {{\n{lines}\n    }}\n  }}\n}}\n"
+    );
+    text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)))
+}
+
+const T: &str = "[[64,32] [1,64]] float32";
+
+fn write(name: &str, engine: &str, tile: &str, after: &str) -> String {
+    format!("{name} = Memset {engine} @{tile}{T} {{mode = Const, constant = 1}}{after} !loc k.py:1:1\n")
+}
+
+fn read(name: &str, tile: &str, to: &str, after: &str) -> String {
+    format!("{name} = TensorCopy Activation @{to}{T} <- @{tile}{T}{after} !loc k.py:2:1\n")
+}
+
+/// Races of one core under many schedules, which must agree about how many there are.
+fn count(lines: &str) -> usize {
+    let p = engines(lines);
+    let mut all = SCHEDULES.to_vec();
+    all.extend((3..20).map(Schedule::Seed));
+    let n: Vec<usize> = all.iter().map(|s| races(&p, *s).len()).collect();
+    assert!(n.iter().all(|k| *k == n[0]), "{n:?} under {all:?}\n{lines}");
+    n[0]
+}
+
+#[test]
+fn two_races_that_need_two_edges_are_two_findings() {
+    // The second write comes behind the first read in the text: no edge that leads forward orders both.
+    let program = |first: &str, second: &str| {
+        write("w1", "DVE", "a", "")
+            + &read("r1", "a", "c", first)
+            + &write("w2", "DVE", "b", "")
+            + &read("r2", "b", "d", second)
+    };
+    assert_eq!(count(&program("", "")), 2);
+    assert_eq!(count(&program(" after(w1)", "")), 1);
+    assert_eq!(count(&program("", " after(w2)")), 1);
+    assert_eq!(count(&program(" after(w1)", " after(w2)")), 0);
+}
+
+#[test]
+fn two_races_that_one_edge_orders_are_one_finding() {
+    let program = |edge: &str| {
+        write("w1", "DVE", "a", "")
+            + &write("w2", "DVE", "b", "")
+            + &read("r1", "a", "c", edge)
+            + &read("r2", "b", "d", "")
+    };
+    assert_eq!(count(&program("")), 1);
+    assert_eq!(count(&program(" after(w2)")), 0);
+    // The edge of one pair alone leaves the other.
+    assert_eq!(count(&program(" after(w1)")), 1);
+}
+
+#[test]
+fn races_of_different_engines_are_different_findings() {
+    let program = |first: &str, second: &str| {
+        write("w1", "DVE", "a", "")
+            + &write("w2", "Pool", "b", "")
+            + &read("r1", "a", "c", first)
+            + &read("r2", "b", "d", second)
+    };
+    assert_eq!(count(&program("", "")), 2);
+    assert_eq!(count(&program(" after(w1)", "")), 1);
+    assert_eq!(count(&program("", " after(w2)")), 1);
+    assert_eq!(count(&program(" after(w1)", " after(w2)")), 0);
+}
