@@ -542,6 +542,9 @@ impl Ready<'_> {
             m.timing = timing
                 .as_ref()
                 .map(|t| Recorder::new(t.params.clone(), t.g, &lengths(&m.cores), m.opts.memory_limit));
+            if self.linked.is_some() {
+                m.timing = m.timing.take().map(Recorder::streams);
+            }
             match self.linked {
                 Some(l) => (stop, wait_for) = queue_style::run_streams(m, l),
                 None => stop = m.run(),
@@ -554,7 +557,10 @@ impl Ready<'_> {
             } else if stop == StopReason::Deadlock {
                 wait_for = Some(m.deadlock());
             }
-            records.extend(m.timing.take());
+            records.extend(m.timing.take().map(|mut r| {
+                r.finish();
+                r
+            }));
             std::mem::swap(&mut m.cores, &mut p.cores);
             std::mem::swap(&mut m.sync, &mut p.sync);
             if stop != StopReason::Finished {
@@ -566,7 +572,13 @@ impl Ready<'_> {
                 self.machine.diagnostics.push(timed::too_long(self.machine.opts.memory_limit));
                 None
             }
-            Some(t) if stop == StopReason::Finished => self.time(&records, t.sink.as_deref_mut()),
+            Some(t) if stop == StopReason::Finished => match self.time(&records, t.sink.as_deref_mut()) {
+                Ok(report) => report,
+                Err(d) => {
+                    self.machine.diagnostics.push(d);
+                    None
+                }
+            },
             Some(_) | None => None,
         };
         drop(records);

@@ -312,6 +312,10 @@ impl Machine<'_> {
         let member = Member { core: c, inst: id, queue: q, item: 0, clock, inputs: SmallVec::new() };
         let channel = Channel::BarrierId { lnc, id: barrier };
         let (g, full) = self.sync.arrive(channel, &mut core.counters, cores, member);
+        if let Some(t) = &mut self.timing {
+            let group = &self.sync.groups[g as usize];
+            t.stream_barrier(c, (group.channel, group.n), cores.len());
+        }
         core.run.waits[q] = Some(Wait::Group { group: g, released: false });
         if full {
             self.release(g);

@@ -329,6 +329,9 @@ pub enum Uninit {
 /// `tandem time`.
 #[derive(Debug, Args)]
 pub struct TimeArgs {
+    /// Level to time: dependency edges (`lowered`), or streams and semaphores (`linked`, `bundles`; what a container holds).
+    #[arg(long, value_enum, default_value_t = RunLevel::Lowered)]
+    pub level: RunLevel,
     /// Formulas of the costs: `doc` (published figures), `hwm` (the reference compiler's), `unit` (1 ns each).
     #[arg(long, default_value = "doc", value_name = "NAME")]
     pub back_end: String,
@@ -437,6 +440,7 @@ impl TimeArgs {
     /// The functional run that is timed.
     pub fn run_args(&self) -> RunArgs {
         RunArgs {
+            level: self.level,
             inputs: self.inputs.clone(),
             random: self.random,
             max_steps: self.max_steps,

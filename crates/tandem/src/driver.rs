@@ -9,6 +9,7 @@
 use crate::cli::{CompileArgs, LocalAllReduce, Ptcom, Transport};
 use crate::lnc;
 use crate::load::{Input, read_relative};
+use crate::progress::{Passes, Progress};
 use std::path::Path;
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::link::{LinkOptions, LinkedProgram};
@@ -353,18 +354,37 @@ fn check_options(args: &CompileArgs, p: &Program) -> CheckOptions {
 /// Everything that can be said without inputs: read, lower, verify, and the static checks of both levels. The program is the
 /// lowered one, when that level was reached.
 pub fn check(input: Input, args: &CompileArgs) -> Staged {
+    check_with(input, args, &Progress::off())
+}
+
+/// The same, saying what is under way.
+pub fn check_with(input: Input, args: &CompileArgs, progress: &Progress) -> Staged {
+    checked(input, args, progress, false).0
+}
+
+/// The same; second, the program at level `bir`, when nothing was wrong with it before the checks.
+pub fn check_keeping(input: Input, args: &CompileArgs, progress: &Progress) -> (Staged, Option<Program>) {
+    checked(input, args, progress, true)
+}
+
+fn checked(input: Input, args: &CompileArgs, progress: &Progress, keep: bool) -> (Staged, Option<Program>) {
     if let Input::Container(..) = input {
         // Reading has checked it: layout, checksums, and that every record encodes back to itself.
-        return Staged::default();
+        return (Staged::default(), None);
     }
-    let mut staged = stage_bir(input, args, &mut NoHooks, true);
+    let mut none = NoHooks;
+    let mut staged = stage_bir(input, args, &mut Passes::new(progress, &mut none), true);
+    let sound = keep && !staged.diags.iter().any(Diagnostic::is_error);
+    let kept = staged.program.as_ref().filter(|_| sound).cloned();
     if let Some(p) = &staged.program {
+        progress.stage("checking", 0);
         staged.diags.extend(tandem_check::check(p, &check_options(args, p)));
         if staged.diags.iter().any(Diagnostic::is_error) {
             staged.program = None;
         } else {
-            staged = to_lowered(staged, args);
+            staged = to_lowered_with(staged, args, &mut Passes::new(progress, &mut none));
             if let Some(p) = &staged.program {
+                progress.stage("checking", 0);
                 let found = tandem_check::check(p, &check_options(args, p));
                 staged
                     .diags
@@ -372,5 +392,5 @@ pub fn check(input: Input, args: &CompileArgs) -> Staged {
             }
         }
     }
-    staged
+    (staged, kept)
 }

@@ -43,6 +43,25 @@ impl Console {
             }
         }
     }
+    /// Findings beside what is on standard output: on standard error, as text or as one line `{"diagnostics": [...]}`.
+    pub fn beside(&self, diags: &[Diagnostic], format: Format) {
+        if format == Format::Text {
+            return self.diagnostics(diags);
+        }
+        let list: Vec<serde_json::Value> =
+            diags.iter().filter(|d| self.shows(d.severity)).map(render::to_json).collect();
+        self.progress.finish();
+        if !list.is_empty() {
+            eprint(&format!("{}\n", serde_json::json!({ "diagnostics": list })));
+        }
+    }
+    fn shows(&self, level: Severity) -> bool {
+        match level {
+            Severity::Note => self.verbose,
+            Severity::Warning => !self.quiet,
+            Severity::Error => true,
+        }
+    }
     /// Prints findings for people on standard error, worst last so that it stays in sight.
     pub fn diagnostics(&self, diags: &[Diagnostic]) {
         let err = io::stderr();
@@ -55,11 +74,7 @@ impl Console {
         self.progress.finish();
         let mut lock = err.lock();
         for level in [Severity::Note, Severity::Warning, Severity::Error] {
-            let shown = match level {
-                Severity::Note => self.verbose,
-                Severity::Warning => !self.quiet,
-                Severity::Error => true,
-            };
+            let shown = self.shows(level);
             for d in diags.iter().filter(|d| shown && d.severity == level) {
                 let _ = lock.write_all(render::text(d, style, &source).as_bytes());
             }

@@ -25,7 +25,7 @@ impl Ready<'_> {
     /// Runs the program and predicts its time; the prediction is there when the run finishes.
     ///
     /// # Errors
-    /// One finding (S0002) for a program that is not at level `lowered`, or a generation without numbers.
+    /// One finding (S0002) for a program of level `bir`, or a generation without numbers.
     pub fn run_timed(self, params: &Params) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
         self.timed(params, None)
     }
@@ -48,8 +48,8 @@ impl Ready<'_> {
         sink: Option<&mut dyn TraceSink>,
     ) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
         let refuse = |text: String| vec![Diagnostic::new(codes::S0002, text)];
-        if self.machine.style != Style::Dependency {
-            return Err(refuse("time is predicted at level lowered only".into()));
+        if self.machine.style == Style::Program {
+            return Err(refuse("time is predicted at levels lowered, linked and bundles".into()));
         }
         let arch = self.machine.program.arch();
         let Some(g) = Generation::of(arch) else {
@@ -63,8 +63,8 @@ impl Ready<'_> {
         &self,
         records: &[Recorder],
         mut sink: Option<&mut (dyn TraceSink + '_)>,
-    ) -> Option<TimingReport> {
-        let first = records.first()?;
+    ) -> Result<Option<TimingReport>, Diagnostic> {
+        let Some(first) = records.first() else { return Ok(None) };
         let program = self.machine.program;
         let cores = self.lnc * self.lncs;
         let overhead_ps = first.overhead().ps();
@@ -91,6 +91,9 @@ impl Ready<'_> {
                 },
             };
             let timeline = Clock::new(rec, &p.cores, &p.sync.tokens, self.lnc, &mut stage).run();
+            if timeline.stuck > 0 {
+                return Err(stuck(timeline.stuck));
+            }
             flow = emit(rec, &p.cores, self.lnc, &timeline, &mut stage, flow);
             execution += rec.cores.iter().map(|w| w.nodes.len() as u64).sum::<u64>();
             report.add(rec, &p.cores, &timeline);
@@ -99,6 +102,15 @@ impl Ready<'_> {
         if let Some(s) = &mut sink {
             s.end(report.total_ps);
         }
-        Some(report)
+        Ok(Some(report))
     }
+}
+
+/// The run ends in the order of the schedule, and not in the order of time.
+fn stuck(left: usize) -> Diagnostic {
+    let text = format!(
+        "in the order of time {left} instructions wait for ever: the semaphores count differently then"
+    );
+    Diagnostic::new(codes::S0024, text)
+        .help("run with the race check: two uses of a semaphore that nothing orders are the reason")
 }

@@ -144,7 +144,7 @@ fn count_totals<'p>(m: &mut Machine<'p>, linked: &'p LinkedProgram) -> Totals {
     let mem = m.mem.clone();
     let sync = m.sync.clone();
     let (race, undef, overlap) = (m.race.take(), m.undef.take(), m.overlap.take());
-    let (progress, rng) = (m.opts.progress.take(), m.rng.clone());
+    let (progress, rng, timing) = (m.opts.progress.take(), m.rng.clone(), m.timing.take());
     let cores: Vec<_> =
         m.cores.iter().map(|c| (c.st.clone(), c.counters.clone(), c.executed.clone())).collect();
     let diagnostics = std::mem::take(&mut m.diagnostics);
@@ -158,7 +158,7 @@ fn count_totals<'p>(m: &mut Machine<'p>, linked: &'p LinkedProgram) -> Totals {
     m.mem = mem;
     m.sync = sync;
     (m.race, m.undef, m.overlap) = (race, undef, overlap);
-    (m.opts.progress, m.rng) = (progress, rng);
+    (m.opts.progress, m.rng, m.timing) = (progress, rng, timing);
     for (c, (st, counters, executed)) in m.cores.iter_mut().zip(cores) {
         (c.st, c.counters, c.executed) = (st, counters, executed);
         c.run = Default::default();

@@ -62,6 +62,9 @@ impl Run<'_, '_> {
         self.acquire(c, i, thread);
         let inst = self.inst(c, i);
         let stop = |fault| Stop { inst: Some(i), fault };
+        if let Some(t) = &mut self.m.timing {
+            t.stream(c, self.m.cores[c].streams[e].engine, i);
+        }
         match inst.opcode {
             Opcode::Exit | Opcode::Halt => {
                 self.exit(c, e, i);
@@ -98,7 +101,12 @@ impl Run<'_, '_> {
             return Ok(());
         };
         let skip = resolved == Resolved::Skip;
-        let action = self.m.cores[c].code.action[i.index()];
+        let core = &self.m.cores[c];
+        let action = core.code.action[i.index()];
+        if let Some(t) = &mut self.m.timing {
+            let dynamic = !core.code.recipes[i.index()].is_empty();
+            t.issue(c, 0, action, inst, &core.code.decoded[i.index()], &self.m.mem, dynamic);
+        }
         match action {
             Action::Nothing => {}
             Action::Control => {
@@ -203,6 +211,9 @@ impl Run<'_, '_> {
     /// An engine comes to an AllEngineBarrier; the last one lets all go.
     fn join(&mut self, c: usize, e: usize) {
         self.engines[c][e].joining = true;
+        if let Some(t) = &mut self.m.timing {
+            t.stream_join(c, self.engines[c].len());
+        }
         if !self.engines[c].iter().all(|x| x.joining) {
             return;
         }
@@ -237,6 +248,9 @@ impl Run<'_, '_> {
 
     fn branch(&mut self, c: usize, e: usize, i: InstId, taken: bool) {
         let at = self.m.cores[c].run.heads[e] as usize;
+        if let Some(t) = &mut self.m.timing {
+            t.stream_branch(c);
+        }
         self.advance(c, e, i, true);
         let core = &mut self.m.cores[c];
         if taken && let Some(t) = core.streams[e].target(at) {
@@ -262,17 +276,8 @@ impl Run<'_, '_> {
             }
         };
         let unsigned = left.dtype.class() == tandem_bir::dtype::NumericClass::Unsigned;
-        let (a, b) = if unsigned { (i64::from(a as u32), i64::from(b as u32)) } else { (a, b) };
         let op: BranchCompareOp =
             i.get_enum(Attr::CompOp).ok_or_else(|| bad("the branch has no comparison"))?;
-        Ok(match op {
-            BranchCompareOp::LtImm | BranchCompareOp::LtReg => a < b,
-            BranchCompareOp::LeImm | BranchCompareOp::LeReg => a <= b,
-            BranchCompareOp::EqImm | BranchCompareOp::EqReg => a == b,
-            BranchCompareOp::NeImm | BranchCompareOp::NeReg => a != b,
-            BranchCompareOp::GeImm | BranchCompareOp::GeReg => a >= b,
-            BranchCompareOp::GtImm | BranchCompareOp::GtReg => a > b,
-            BranchCompareOp::Unsupported => return Err(bad("the comparison of the branch is `Unsupported`")),
-        })
+        op.compare(a, b, unsigned).ok_or_else(|| bad("the comparison of the branch is `Unsupported`"))
     }
 }

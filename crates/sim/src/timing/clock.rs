@@ -3,10 +3,13 @@
 //! An instruction starts when its engine is free, its producers are complete (and the semaphore has arrived), its meeting's
 //! partners are there and its ports are free. Whoever is ready first gets a shared resource; ties go to the lower core, then
 //! to the earlier node, so times do not depend on the functional schedule. Picoseconds, integers.
+//!
+//! At levels `linked` and `bundles` engines run streams, and semaphores take the place of edges (`streams`).
 
 use super::cost::{Cost, Dge, LANES, Model, PORTS};
 use super::params::{BackEnd, P, Span, ps};
 use super::record::{ENGINES, MeetKind, NONE, Recorder};
+use super::streams::Streams;
 use super::trace::{TraceLane, TraceSink};
 use crate::code::{ALL_QUEUES, Segment};
 use crate::machine::Core;
@@ -51,7 +54,23 @@ pub(crate) struct Times {
     left: u32,
 }
 
-const NOBODY: (u32, u32) = (NONE, NONE);
+impl Times {
+    /// Of an execution that nothing holds from this time on.
+    pub(super) fn from(ready: u64, from: (u32, u32), edge: Edge) -> Times {
+        Times { ready, issue: 0, free: 0, done: 0, from, edge, last: NOBODY, extra: 0, left: 0 }
+    }
+    /// It waits for this, too.
+    pub(super) fn wait(&mut self, t: u64, from: (u32, u32), edge: Edge) {
+        // Equal times: the lower number, so that the path is the same whoever came first.
+        if t > self.ready || (t == self.ready && (edge as u8, from) < (self.edge as u8, self.from)) {
+            self.ready = t;
+            self.from = from;
+            self.edge = edge;
+        }
+    }
+}
+
+pub(super) const NOBODY: (u32, u32) = (NONE, NONE);
 
 /// Result of the clock.
 #[derive(Debug, Default)]
@@ -72,6 +91,8 @@ pub(crate) struct Timeline {
     pub(crate) hbm_wait: u64,
     /// Last byte of transfers that then wait for others.
     pub(crate) landed: FxHashMap<(u32, u32), u64>,
+    /// Executions that never came to their turn: in the order of time the run does not end.
+    pub(crate) stuck: usize,
 }
 
 impl Timeline {
@@ -83,9 +104,31 @@ impl Timeline {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Issue { c: u32, n: u32 },
-    Lane { c: u32, k: u32 },
+pub(super) enum Event {
+    /// An instruction sets its semaphores to 0.
+    Reset {
+        c: u32,
+        n: u32,
+    },
+    /// An update of an instruction arrives.
+    Update {
+        c: u32,
+        n: u32,
+        k: u32,
+    },
+    /// The head of a stream may be able to start.
+    Head {
+        c: u32,
+        q: u32,
+    },
+    Issue {
+        c: u32,
+        n: u32,
+    },
+    Lane {
+        c: u32,
+        k: u32,
+    },
 }
 
 /// A transfer's work on one DMA engine.
@@ -229,7 +272,7 @@ impl Order {
 }
 
 pub(crate) struct Clock<'a, 's, 'p> {
-    rec: &'a Recorder,
+    pub(super) rec: &'a Recorder,
     stage: &'a mut Stage<'s>,
     ids: Vec<u64>,
     /// Per core and segment, once it was run.
@@ -237,11 +280,11 @@ pub(crate) struct Clock<'a, 's, 'p> {
     /// DMA engines serve urgent queues first.
     classes: bool,
     active: Vec<Union>,
-    cores: &'a [Core<'p>],
+    pub(super) cores: &'a [Core<'p>],
     tokens: &'a [Token],
-    lnc: usize,
-    model: Model<'a>,
-    heap: BinaryHeap<Reverse<(u64, Event)>>,
+    pub(super) lnc: usize,
+    pub(super) model: Model<'a>,
+    pub(super) heap: BinaryHeap<Reverse<(u64, Event)>>,
     at: Vec<CoreClock>,
     flights: Vec<FxHashMap<u32, Flight>>,
     meetings: Vec<Meeting>,
@@ -250,7 +293,8 @@ pub(crate) struct Clock<'a, 's, 'p> {
     waiting: Vec<Vec<(u32, u32, u64)>>,
     /// Theoretical arrival time of the next HBM byte, per LNC.
     hbm: Vec<u64>,
-    out: Timeline,
+    pub(super) streams: Streams,
+    pub(super) out: Timeline,
 }
 
 impl<'a, 's, 'p> Clock<'a, 's, 'p> {
@@ -302,6 +346,7 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
             arrived: tokens.iter().map(|_| vec![Vec::new(); cores.len()]).collect(),
             waiting: tokens.iter().map(|_| Vec::new()).collect(),
             hbm: vec![0; cores.len().div_ceil(lnc.max(1))],
+            streams: Streams::new(if rec.streamed { cores.len() } else { 0 }),
             out: Timeline { dma_busy: vec![[0; LANES]; cores.len()], ..Timeline::default() },
         }
     }
@@ -315,14 +360,22 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
         for c in 0..self.cores.len() {
             self.at[c].engine = [t0; QUEUES];
             self.at[c].gate = t0;
-            self.open(c);
+            if self.rec.streamed {
+                self.open_streams(c, t0);
+            } else {
+                self.open(c);
+            }
         }
         while let Some(Reverse((t, e))) = self.heap.pop() {
             match e {
                 Event::Issue { c, n } => self.issue(c as usize, n, t),
                 Event::Lane { c, k } => self.lane(c as usize, k as usize, t),
+                Event::Head { c, q } => self.head(c as usize, q as usize, t),
+                Event::Update { c, n, k } => self.update(c as usize, n, k as usize, t),
+                Event::Reset { c, n } => self.reset(c as usize, n),
             }
         }
+        self.out.stuck = self.streams_left();
         for c in 0..self.at.len() {
             for k in 0..LANES {
                 let run = self.at[c].dma.lanes[k].run.take();
@@ -340,17 +393,7 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
         let Some(p) = w.phases.get(k.phase) else { return };
         let end = w.phases.get(k.phase + 1).map_or(w.nodes.len() as u32, |p| p.first);
         let edge = if k.gate_from == NOBODY { Edge::Start } else { Edge::Join };
-        let t = Times {
-            ready: k.gate,
-            issue: 0,
-            free: 0,
-            done: 0,
-            from: k.gate_from,
-            edge,
-            last: NOBODY,
-            extra: 0,
-            left: 0,
-        };
+        let t = Times::from(k.gate, k.gate_from, edge);
         k.left = end - p.first;
         let gate = k.gate;
         if p.seg == NONE {
@@ -367,12 +410,15 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
         }
     }
 
-    fn cost(&self, c: usize, n: u32) -> &'a Cost {
+    pub(super) fn cost(&self, c: usize, n: u32) -> &'a Cost {
         &self.rec.costs[self.rec.cores[c].nodes[n as usize].cost as usize]
     }
 
     /// Queue of a node; `None` for a control step, which holds all.
     fn queue(&self, c: usize, n: u32) -> Option<u8> {
+        if self.rec.streamed {
+            return Some(self.stream_of(c, n));
+        }
         let p = self.rec.cores[c].phases[self.at[c].phase];
         (p.seg != NONE)
             .then(|| self.cores[c].code.segments[p.seg as usize].queue_of[(n - p.first) as usize])
@@ -442,6 +488,11 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
 
     /// The engine of a node is free.
     fn freed(&mut self, c: usize, n: u32, t: u64) {
+        if self.rec.streamed {
+            let q = usize::from(self.stream_of(c, n));
+            self.at[c].engine[q] = t;
+            return self.next_of_stream(c, q, n, t);
+        }
         let p = self.rec.cores[c].phases[self.at[c].phase];
         match self.queue(c, n) {
             Some(q) => self.at[c].engine[q as usize] = t,
@@ -473,12 +524,7 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
 
     fn release(&mut self, c: usize, n: u32, t: u64, from: (u32, u32), edge: Edge) {
         let x = &mut self.out.times[c][n as usize];
-        // Equal times: the lower number, so that the path is the same whoever came first.
-        if t > x.ready || (t == x.ready && (edge as u8, from) < (x.edge as u8, x.from)) {
-            x.ready = t;
-            x.from = from;
-            x.edge = edge;
-        }
+        x.wait(t, from, edge);
         x.left = x.left.saturating_sub(1);
         if x.left == 0 {
             let at = x.ready;
@@ -494,6 +540,9 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
             self.out.last = Some((c as u32, n));
         } else if t == self.out.total && Some((c as u32, n)) < self.out.last {
             self.out.last = Some((c as u32, n));
+        }
+        if self.rec.streamed {
+            return self.post(c, n, t);
         }
         let p = self.rec.cores[c].phases[self.at[c].phase];
         if p.seg != NONE {
@@ -562,6 +611,7 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
             MeetKind::Swap | MeetKind::Token { .. } => Span::ZERO,
             MeetKind::Collective => self.model.hops(members.len()),
             MeetKind::Barrier | MeetKind::Notify => self.model.remote(),
+            MeetKind::Join => self.model.join(),
         };
         for (c, n) in members {
             let t = latest.saturating_add(self.cost(c as usize, n).meet.ps()).saturating_add(extra.ps());
@@ -608,6 +658,12 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
             }
         }
         self.waiting[token].extend(still);
+    }
+
+    /// Members of meetings that wait for others.
+    pub(super) fn open_meetings(&self) -> usize {
+        self.meetings.iter().map(|m| m.members.len()).sum::<usize>()
+            + self.waiting.iter().map(Vec::len).sum::<usize>()
     }
 
     /// An engine hands a transfer to its queue.

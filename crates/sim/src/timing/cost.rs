@@ -194,6 +194,13 @@ impl Model<'_> {
             BackEnd::Unit => self.ns(P::UnitCost),
         }
     }
+    /// Cost of a branch that an engine takes alone.
+    pub(crate) fn branch_of(&self, e: EngineKind) -> Span {
+        match self.params.back_end {
+            BackEnd::Doc => self.table_cycles(e, P::Branch),
+            BackEnd::Hwm | BackEnd::Unit => self.branch(),
+        }
+    }
     /// A CoreBarrier itself, beside the way between the cores.
     pub(crate) fn barrier(&self) -> Span {
         match self.params.back_end {
@@ -205,6 +212,20 @@ impl Model<'_> {
     pub(crate) fn remote(&self) -> Span {
         match self.params.back_end {
             BackEnd::Doc => self.ns(P::RemoteSem),
+            BackEnd::Hwm | BackEnd::Unit => Span::ZERO,
+        }
+    }
+    /// From an engine to a waiter on its core.
+    pub(crate) fn join(&self) -> Span {
+        match self.params.back_end {
+            BackEnd::Doc => self.ns(P::SemLocal),
+            BackEnd::Hwm | BackEnd::Unit => Span::ZERO,
+        }
+    }
+    /// From a transfer's last byte to a waiter.
+    pub(crate) fn landing(&self) -> Span {
+        match self.params.back_end {
+            BackEnd::Doc => self.ns(P::SemDma),
             BackEnd::Hwm | BackEnd::Unit => Span::ZERO,
         }
     }

@@ -38,6 +38,7 @@ impl Stretch<'_, '_> {
                 MeetKind::Collective => FlowKind::Collective,
                 MeetKind::Barrier => FlowKind::Barrier,
                 MeetKind::Notify => FlowKind::Notify,
+                MeetKind::Join => FlowKind::Join,
                 MeetKind::Token { .. } => FlowKind::Token,
             }
         });

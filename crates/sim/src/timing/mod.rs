@@ -16,10 +16,13 @@
 //!
 //! # Not modelled
 //!
-//! Levels other than `lowered`. Program-order estimation (the reference's per-block figure): the `hwm` back end has its published
+//! Level `bir`, whose order of instructions says nothing about engines. Program-order estimation (the reference's per-block figure): the `hwm` back end has its published
 //! formulas on our scheduler. Instruction fetch and queue depth (infinite), parallel PE tiles and background transposes (an
 //! engine does one thing at a time here), HBM refresh and bank conflicts, implicit loads of activation tables (only
-//! LoadActFuncSet costs). A control step waits for all engines and transfers of its core, as in the functional machine.
+//! LoadActFuncSet costs). At level `lowered` a control step waits for all engines and transfers of its core, as in the functional
+//! machine; at levels `linked` and `bundles` every engine takes its own branches, and a barrier holds the engine it sits on.
+//! Dependencies inside an engine's pipeline are told from the operands there (an index operand counts as the place of its first
+//! element).
 
 mod alone;
 mod clock;
@@ -28,6 +31,7 @@ mod emit;
 pub mod params;
 mod record;
 pub mod report;
+mod streams;
 pub mod trace;
 
 pub(crate) use clock::{Clock, Stage};

@@ -10,10 +10,10 @@ use tandem_bir::diag::{Severity, exit_code, render};
 
 pub(super) fn run(a: &CheckArgs, console: &Console) -> u8 {
     // Reads, lowers, verifies at every level, and runs the static checks at every level that was reached.
-    console.stage("checking");
+    console.stage("reading");
     let staged = match load(&a.file) {
         Err(diags) => Staged { diags, ..Staged::default() },
-        Ok(input) => driver::check(input, &a.compile),
+        Ok(input) => driver::check_with(input, &a.compile, &console.progress),
     };
     let diags = &staged.diags;
     let verdict = verdict::of_check(staged.program.as_ref(), diags, a.compile.skip_barrier_checker);

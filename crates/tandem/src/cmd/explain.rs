@@ -52,7 +52,7 @@ pub(super) fn run(a: &ExplainArgs, console: &Console) -> u8 {
         Some(p) if staged.program.is_some() => predict::swaps(p, &a.compile, rows, &params),
         Some(_) | None => vec![None; rows.len()],
     };
-    console.diagnostics(&staged.diags);
+    console.beside(&staged.diags, a.format);
     match a.format {
         Format::Json => {
             let all: Vec<Value> = rows

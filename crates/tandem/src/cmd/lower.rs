@@ -54,7 +54,7 @@ pub(super) fn run(a: &LowerArgs, console: &Console) -> u8 {
         return exit_code(&staged.diags).max(1);
     };
     // The program is on standard output: what was found goes beside it.
-    console.diagnostics(&staged.diags);
+    console.beside(&staged.diags, a.format);
     if let Err(d) = emit(p, a) {
         console.findings(&d, a.format);
         return exit_code(&d);

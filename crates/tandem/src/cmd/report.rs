@@ -11,7 +11,6 @@ use crate::progress::Passes;
 use crate::source::Sources;
 use crate::verdict::{self, Looked, Verdict};
 use serde_json::json;
-use std::path::Path;
 use tandem_backend::pass::NoHooks;
 use tandem_bir::analysis::data::depends_on_data;
 use tandem_bir::diag::{Class, Diagnostic, codes, exit_code, render};
@@ -56,8 +55,7 @@ pub(super) fn run(a: &ReportArgs, console: &Console) -> u8 {
             Diagnostic::new(codes::S0002, text).help("give the kernel or the BIR it was made from")
         ]);
     }
-    console.stage("checking");
-    let (staged, bir) = stage(a, file, input, console);
+    let (staged, bir) = stage(a, input, console);
     console.stage("simulating");
     let mut picture = Picture::new(Limits::default());
     let mut diags = staged.diags.clone();
@@ -142,25 +140,19 @@ fn finish(a: &ReportArgs, console: &Console, diags: &[Diagnostic], made: Option<
 }
 
 /// The static checks of all levels and the lowered program, also where a check stops before that level: then the page shows the
-/// code that the finding is about. Second, the program at level `bir`, when it could be read twice.
-fn stage(a: &ReportArgs, file: &Path, input: Input, console: &Console) -> (Staged, Option<Program>) {
-    let mut staged = driver::check(input, &a.compile);
-    if file.as_os_str() == "-" {
-        return (staged, None);
+/// code that the finding is about. Second, the program at level `bir`.
+fn stage(a: &ReportArgs, input: Input, console: &Console) -> (Staged, Option<Program>) {
+    let (mut staged, bir) = driver::check_keeping(input, &a.compile, &console.progress);
+    if let (None, Some(p)) = (&staged.program, &bir) {
+        let mut none = NoHooks;
+        let mut hooks = Passes::new(&console.progress, &mut none);
+        let again = Staged { program: Some(p.clone()), ..Staged::default() };
+        let again = driver::to_lowered_with(again, &a.compile, &mut hooks);
+        let new: Vec<Diagnostic> = again.diags.into_iter().filter(|d| !staged.diags.contains(d)).collect();
+        staged.diags.extend(new);
+        staged.program = again.program;
+        staged.passes = again.passes;
     }
-    let Ok(again) = load(file) else { return (staged, None) };
-    let mut none = NoHooks;
-    let mut hooks = Passes::new(&console.progress, &mut none);
-    let again = driver::to_bir_from(again, &a.compile, &mut hooks);
-    if staged.program.is_some() {
-        return (staged, again.program);
-    }
-    let bir = again.program.clone();
-    let again = driver::to_lowered_with(again, &a.compile, &mut hooks);
-    let new: Vec<Diagnostic> = again.diags.into_iter().filter(|d| !staged.diags.contains(d)).collect();
-    staged.diags.extend(new);
-    staged.program = again.program;
-    staged.passes = again.passes;
     (staged, bir)
 }
 

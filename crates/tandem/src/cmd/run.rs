@@ -242,7 +242,7 @@ impl Gathered {
 }
 
 /// Brings the input to the level that is to run. The second part is there for levels `linked` and `bundles`.
-fn stage(a: &RunArgs, input: Input, console: &Console) -> (Staged, Option<LinkedProgram>) {
+pub(super) fn stage(a: &RunArgs, input: Input, console: &Console) -> (Staged, Option<LinkedProgram>) {
     if let Input::Container(_, linked) = input {
         return (Staged::default(), Some(*linked));
     }

@@ -1,6 +1,6 @@
 //! `tandem time --sweep`: the transports of a swap by size, and a kernel by the option that chooses between them.
 
-use super::time::simulate;
+use super::time::{Subject, simulate};
 use crate::cli::{CompileArgs, Format, TimeArgs, Transport};
 use crate::driver;
 use crate::load::{Input, load};
@@ -310,7 +310,8 @@ fn run_settings(
         console.stage(&format!("setting {} of {}", k + 1, all.len()));
         let staged = predict::lowered_with(bir, &a.compile, Transport::Auto, *knob);
         let Some(p) = &staged.program else { return Err(staged.diags) };
-        let (outcome, report) = simulate(&a.run_args(), p, positional, params, console, None)?;
+        let (outcome, report) =
+            simulate(&a.run_args(), Subject::Lowered(p), positional, params, console, None)?;
         for d in outcome.diagnostics {
             if !diags.contains(&d) {
                 diags.push(d);

@@ -1,16 +1,14 @@
 //! `tandem time`: a simulation with costs attached; the predicted time and where it goes.
 
-use super::run::{gather, options};
-use crate::cli::{Format, OnOff, Preset, RunArgs, TimeArgs};
-use crate::driver;
-use crate::load::{Input, load};
+use super::run::{gather, options, stage};
+use crate::cli::{Format, OnOff, Preset, RunArgs, RunLevel, TimeArgs};
+use crate::load::load;
 use crate::out::{Console, Unfinished};
-use crate::progress::Passes;
 use serde_json::json;
 use std::path::Path;
-use tandem_backend::pass::NoHooks;
+use tandem_backend::link::LinkedProgram;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
-use tandem_bir::{Level, Port, Program};
+use tandem_bir::{Port, Program};
 use tandem_report::PerfettoSink;
 use tandem_sim::timing::{BackEnd, Params, TimingReport};
 use tandem_sim::{Outcome, RunOptions, Simulator, StopReason};
@@ -37,7 +35,16 @@ pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
         }
         return 0;
     }
+    if a.level == RunLevel::Bir {
+        let text =
+            "time is predicted at levels lowered, linked and bundles; level bir has no engines and queues";
+        return finish(&[Diagnostic::new(codes::S0002, text)], None);
+    }
     if let Some(what) = &a.sweep {
+        if a.level != RunLevel::Lowered {
+            let text = "a sweep compares ways of lowering: it runs at level lowered";
+            return finish(&[Diagnostic::new(codes::U0001, text).help("leave --level out")], None);
+        }
         return super::sweep::run(a, what, &params, console);
     }
     let Some((file, positional)) = a.files.split_first() else {
@@ -47,22 +54,16 @@ pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
         Ok(i) => i,
         Err(d) => return finish(&d, None),
     };
-    if matches!(input, Input::Container(..)) {
-        let d = Diagnostic::new(
-            codes::S0002,
-            "time is predicted at level lowered only; this is a container of bundles",
-        )
-        .help("give the kernel or the BIR it was made from");
-        return finish(&[d], None);
-    }
-    let mut none = NoHooks;
-    let mut hooks = Passes::new(&console.progress, &mut none);
-    let staged = driver::to_bir_from(input, &a.compile, &mut hooks);
-    let staged = driver::to_lowered_with(staged, &a.compile, &mut hooks);
+    let run = a.run_args();
+    let (staged, linked) = stage(&run, input, console);
     let mut diags = staged.diags;
-    let Some(program) = staged.program else { return finish(&diags, None) };
+    let subject = match (&linked, &staged.program) {
+        (Some(l), _) => Subject::Linked(l),
+        (None, Some(p)) => Subject::Lowered(p),
+        (None, None) => return finish(&diags, None),
+    };
     console.stage("simulating");
-    match simulate(&a.run_args(), &program, positional, &params, console, a.trace.as_deref()) {
+    match simulate(&run, subject, positional, &params, console, a.trace.as_deref()) {
         Err(d) => {
             diags.extend(d);
             finish(&diags, None)
@@ -73,9 +74,27 @@ pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
                 diags.push(Diagnostic::new(codes::S0015, "the run did not finish; there is no time to give"));
             }
             if let (Format::Text, Some(r)) = (a.format, &report) {
-                console.print(&format!("{}\n{}", program.name, r.to_text()));
+                console.print(&format!("{}\n{}", subject.program().name, r.to_text()));
             }
             finish(&diags, report.as_ref())
+        }
+    }
+}
+
+/// What is timed.
+#[derive(Clone, Copy)]
+pub(super) enum Subject<'p> {
+    /// A program of level `lowered`.
+    Lowered(&'p Program),
+    /// Streams: levels `linked` and `bundles`.
+    Linked(&'p LinkedProgram),
+}
+
+impl<'p> Subject<'p> {
+    fn program(self) -> &'p Program {
+        match self {
+            Subject::Lowered(p) => p,
+            Subject::Linked(l) => &l.program,
         }
     }
 }
@@ -109,20 +128,20 @@ pub(super) fn calibrate(p: &mut Params, file: &Path) -> Result<(), Diagnostic> {
     p.calibrate(&text)
 }
 
-/// Runs a lowered program with costs attached; a trace goes to the file when the run finishes.
+/// Runs a program with costs attached; a trace goes to the file when the run finishes.
 pub(super) fn simulate(
     a: &RunArgs,
-    program: &Program,
+    subject: Subject<'_>,
     positional: &[std::path::PathBuf],
     params: &Params,
     console: &Console,
     trace: Option<&Path>,
 ) -> Result<(Outcome, Option<TimingReport>), Vec<Diagnostic>> {
-    if program.level != Level::Lowered {
-        return Err(vec![Diagnostic::new(codes::S0002, "time is predicted at level lowered only")]);
-    }
     let opts = RunOptions { progress: console.progress.counter(), ..options(a).map_err(|d| vec![d])? };
-    let mut ready = Simulator::new(program, opts)?;
+    let mut ready = match subject {
+        Subject::Lowered(p) => Simulator::new(p, opts)?,
+        Subject::Linked(l) => Simulator::linked(l, opts)?,
+    };
     let wanted: Vec<Port> = ready.wanted().to_vec();
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
     let g = gather(a, positional, &wanted, lncs)?;

@@ -180,9 +180,11 @@ impl<'p> Builder<'p> {
                             k.swaps += 1;
                         }
                         MeetKind::Token { .. } => k.token_ps += whole,
-                        MeetKind::Notify => {}
+                        MeetKind::Notify | MeetKind::Join => {}
                     }
-                    if kind != MeetKind::Notify {
+                    if kind == MeetKind::Join {
+                        partner = kind.waits(whole, late);
+                    } else if kind != MeetKind::Notify {
                         partner = kind.waits(whole, late);
                         let inst = &cores[c].module.insts[node.inst];
                         let row =
@@ -229,11 +231,20 @@ impl<'p> Builder<'p> {
                     Edge::Join if at_barrier(rec, t.from) => R_BARRIER,
                     Edge::Join => R_JOIN,
                 };
-                let barrier = at_barrier(rec, (c as u32, n as u32));
+                let partners = match node.meet {
+                    NONE => R_PARTNER,
+                    m => match rec.meets[m as usize].kind {
+                        MeetKind::Barrier => R_BARRIER,
+                        MeetKind::Join => R_JOIN,
+                        MeetKind::Swap | MeetKind::Collective | MeetKind::Notify | MeetKind::Token { .. } => {
+                            R_PARTNER
+                        }
+                    },
+                };
                 for q in on {
                     waits[q][why] += t.ready.saturating_sub(end[q]);
                     waits[q][R_PORT] += t.issue.saturating_sub(t.ready.max(end[q]));
-                    waits[q][if barrier { R_BARRIER } else { R_PARTNER }] += partner;
+                    waits[q][partners] += partner;
                     waits[q][R_RAMP] += ramp;
                     busy[q] += took.saturating_sub(partner + ramp);
                     held[q] += took;

@@ -73,8 +73,13 @@ impl Walk {
                 }
             } else if node.meet != NONE {
                 let kind = rec.meets[node.meet as usize].kind;
-                let rest =
-                    rec.params.certainty(if kind == MeetKind::Collective { P::Hop } else { P::RemoteSem });
+                let rest = rec.params.certainty(match kind {
+                    MeetKind::Collective => P::Hop,
+                    MeetKind::Join => P::SemLocal,
+                    MeetKind::Swap | MeetKind::Barrier | MeetKind::Notify | MeetKind::Token { .. } => {
+                        P::RemoteSem
+                    }
+                });
                 split(own, &[cost.hold, cost.meet], rest)
             } else {
                 split(own, &[cost.hold, cost.pipe, cost.meet], rec.params.certainty(P::PeRamp))
@@ -91,7 +96,11 @@ impl Walk {
                 wire = b.ready.saturating_sub(if whole { f.done } else { f.free });
                 let from = rec.cores[fc as usize].nodes[fnode as usize].cost as usize;
                 let dma = matches!(b.edge, Edge::Transfer | Edge::Join) && rec.costs[from].transfer.is_some();
-                let p = if dma { P::SemDma } else { P::SemLocal };
+                let p = match (fc == bc, dma) {
+                    (false, _) => P::RemoteSem,
+                    (true, true) => P::SemDma,
+                    (true, false) => P::SemLocal,
+                };
                 self.spans = self.spans.plus(Span::of(wire, rec.params.certainty(p)));
             }
             let inst = rec.cores[bc as usize].nodes[bn as usize].inst;
