@@ -17,6 +17,7 @@ impl Names {
     pub fn of<'a>(modules: impl IntoIterator<Item = &'a Module>) -> Names {
         let mut n = Names::default();
         for m in modules {
+            n.insts.reserve(m.insts.len());
             for (_, _, i) in m.walk() {
                 n.insts.insert(m.insts[i].name.clone());
             }
@@ -28,10 +29,6 @@ impl Names {
             }
         }
         n
-    }
-    /// Names of all instructions of some modules.
-    pub fn taken(modules: &[Module]) -> FxHashSet<CompactString> {
-        Names::of(modules).insts
     }
     /// An instruction name nobody has: `base`, else `base.1`, `base.2`, …
     pub fn inst(&mut self, base: &str) -> CompactString {

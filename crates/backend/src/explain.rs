@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::sync::Arc;
+use tandem_bir::CompactString;
 
 /// One predicate of the transport rule, with the value it was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct BarrierRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowSource {
     /// File.
-    pub file: String,
+    pub file: CompactString,
     /// Line.
     pub line: u32,
 }
@@ -52,19 +54,19 @@ pub struct ExplainRow {
     /// What the kernel asked for: `gpsimd` or nothing.
     pub requested: Option<&'static str>,
     /// Element type of the source.
-    pub dtype: String,
+    pub dtype: &'static str,
     /// Shape of the source pattern, partitions first.
     pub shape: Vec<u64>,
     /// Bytes per partition of the source.
     pub bytes_per_partition: u64,
     /// Bytes per partition after the dtype pad.
     pub effective_bytes_per_partition: u64,
-    /// Predicates in order.
-    pub predicates: Vec<PredicateRow>,
+    /// Predicates in order; swaps that are judged alike share them.
+    pub predicates: Arc<[PredicateRow]>,
     /// Barriers of the group.
     pub barriers: Vec<BarrierRow>,
     /// Why this transport, and what single change would give the other.
-    pub note: String,
+    pub note: Arc<str>,
 }
 
 impl ExplainRow {
@@ -72,7 +74,7 @@ impl ExplainRow {
     pub fn to_json(&self) -> Value {
         json!({
             "name": self.name,
-            "source": self.source.as_ref().map(|s| json!({"file": s.file, "line": s.line})),
+            "source": self.source.as_ref().map(|s| json!({"file": s.file.as_str(), "line": s.line})),
             "core_group": self.core_group,
             "kind": self.kind,
             "transport": self.transport,
@@ -86,7 +88,7 @@ impl ExplainRow {
             "barriers": self.barriers.iter().map(|b| json!({
                 "name": b.name, "state": if b.inserted { "inserted" } else { "elided" }, "why": b.why}))
                 .collect::<Vec<_>>(),
-            "note": self.note,
+            "note": &*self.note,
         })
     }
     /// The row for a person.
@@ -115,7 +117,7 @@ impl ExplainRow {
                 self.requested.unwrap_or("nothing")
             );
         }
-        for p in &self.predicates {
+        for p in self.predicates.iter() {
             let mark = if p.holds { "ok  " } else { "FAIL" };
             let _ = writeln!(s, "  {mark} {:<8} {}: {}", p.id, p.text, p.value);
         }

@@ -165,7 +165,7 @@ fn e_tokens_across_blocks() {
         (vec!["s1".into(), "s2".into()], vec!["s1".into(), "s2".into()])
     );
     let own: Vec<Vec<InstId>> = (0..2).map(|a| last_writes(&e.b.p, cores[a], &c.writes[0][a], 2)).collect();
-    let x = extend_last_writes(&e.b.p, &cores, "buf", &own, &[true, true]).unwrap();
+    let x = extend_last_writes(&e.b.p, &cores, "buf", &own, &[true, true], &live(&e.b.p, &cores)).unwrap();
     assert!(x[0].is_empty());
     assert_eq!(x[1], [RemoteWrite { core: 0, inst: own[0][0] }]);
 
@@ -296,7 +296,9 @@ fn documented_assertions() {
     for b in e.b.p.modules[0].blocks.keys().collect::<Vec<_>>() {
         e.b.p.modules[0].blocks[b].insts.retain(|i| *i != w);
     }
-    let err = extend_last_writes(&e.b.p, &cores, "buf", &[vec![w], vec![]], &[true, true]).unwrap_err();
+    let err =
+        extend_last_writes(&e.b.p, &cores, "buf", &[vec![w], vec![]], &[true, true], &live(&e.b.p, &cores))
+            .unwrap_err();
     assert!(err.message.contains("extendedWrite != nullptr"));
 }
 

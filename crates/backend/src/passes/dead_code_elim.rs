@@ -7,6 +7,7 @@
 use crate::pass::{Pass, PassCtx, PassInfo, Stop};
 use crate::storage::for_each_location;
 use rustc_hash::FxHashSet;
+use tandem_bir::entity::EntitySet;
 use tandem_bir::{
     AddressSpace, CompactString, MemLocId, MemoryLocation, MemoryLocationSet, Module, Program, Storage,
     TensorKind,
@@ -45,7 +46,7 @@ impl Pass for DeadCodeElim {
                 .memlocs
                 .iter()
                 .filter(|(id, l)| {
-                    !used.contains(id)
+                    !used.contains(*id)
                         && removable(m.set_of(*id), l)
                         && !ports.contains(&l.name)
                         && !listed.contains(&l.name)
@@ -69,8 +70,8 @@ fn removable(s: &MemoryLocationSet, l: &MemoryLocation) -> bool {
 }
 
 /// Locations that some listed instruction names.
-pub fn used_locations(m: &Module) -> FxHashSet<MemLocId> {
-    let mut used = FxHashSet::default();
+pub fn used_locations(m: &Module) -> EntitySet<MemLocId> {
+    let mut used = EntitySet::with_capacity(m.memlocs.len());
     for (_, _, i) in m.walk() {
         for_each_location(m, &m.insts[i], &mut |l, _| {
             used.insert(l);

@@ -60,6 +60,9 @@ impl Pass for ExtendSharedLifetimes {
                     ));
                 }
             }
+            if p.modules[range.clone()].iter().all(|m| shared_internals(m).is_empty()) {
+                continue;
+            }
             let mut fresh = Names::of(&p.modules[range.clone()]);
             let mut brackets = Brackets::default();
             for name in names {

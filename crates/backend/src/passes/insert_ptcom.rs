@@ -11,15 +11,16 @@ use crate::edit::{BlockEdits, LocIndex, Names, positions, renumber_core_barriers
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, PtcomMode, Stop};
 use crate::storage::for_each_location;
 use indexmap::IndexMap;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::ops::Range;
 use tandem_bir::analysis::cfg::{Cfg, Node};
 use tandem_bir::analysis::dom::DomTree;
 use tandem_bir::analysis::scc::Scc;
 use tandem_bir::diag::{Diagnostic, Severity, codes};
+use tandem_bir::entity::{EntitySet, SecondaryMap};
 use tandem_bir::{
-    AccessPattern, AddressSpace, Attr, CompactString, EdgeKind, EngineKind, FuncId, Inst, InstId, MemLocId,
-    MemoryType, Module, Opcode, Operand, Origin, Program, TensorCompletionMode,
+    AccessPattern, AddressSpace, Attr, BlockId, CompactString, EdgeKind, EngineKind, FuncId, Inst, InstId,
+    MemLocId, MemoryType, Module, Opcode, Operand, Origin, Program, TensorCompletionMode,
 };
 
 /// The pass.
@@ -225,24 +226,30 @@ pub fn last_writes(p: &Program, cf: CoreFunc, writes: &[(Node, usize, InstId)], 
         let insts = &m.blocks[bid].insts;
         let low = list.iter().map(|(at, _)| *at).min().unwrap_or(0);
         let high = list.iter().map(|(at, _)| *at).max().unwrap_or(0);
-        let pos: FxHashMap<InstId, usize> =
-            insts.iter().enumerate().take(high + 1).skip(low).map(|(k, i)| (*i, k)).collect();
+        let range = insts.get(low..=high).unwrap_or(&[]);
+        let mut pos: SecondaryMap<InstId, u32> = SecondaryMap::with_default(u32::MAX);
+        pos.resize(m.insts.len());
+        for (k, &i) in range.iter().enumerate() {
+            pos[i] = k as u32;
+        }
         // ancestors of the members, going back to the first of them
-        let mut covered = FxHashSet::default();
-        let mut stack: Vec<usize> = list.iter().map(|(at, _)| *at).collect();
-        let mut visited = FxHashSet::default();
+        let mut covered = vec![false; range.len()];
+        let mut visited = vec![false; range.len()];
+        let mut stack: Vec<usize> = list.iter().map(|(at, _)| *at - low).collect();
         while let Some(at) = stack.pop() {
-            if !visited.insert(at) {
+            let Some(i) = range.get(at) else { continue };
+            if std::mem::replace(&mut visited[at], true) {
                 continue;
             }
-            for d in insts.get(at).map_or(&[][..], |i| &m.insts[*i].deps) {
-                if let Some(&q) = pos.get(&d.inst) {
-                    covered.insert(q);
+            for d in &m.insts[*i].deps {
+                let q = pos[d.inst] as usize;
+                if let Some(c) = covered.get_mut(q) {
+                    *c = true;
                     stack.push(q);
                 }
             }
         }
-        out.extend(list.iter().filter(|(at, _)| !covered.contains(at)).map(|(_, i)| *i));
+        out.extend(list.iter().filter(|(at, _)| covered.get(*at - low) != Some(&true)).map(|(_, i)| *i));
     }
     out
 }
@@ -256,6 +263,17 @@ pub struct RemoteWrite {
     pub inst: InstId,
 }
 
+/// The instructions in blocks of each core's function.
+pub fn live(p: &Program, cores: &[CoreFunc]) -> Vec<EntitySet<InstId>> {
+    let of = |cf: &CoreFunc| {
+        let m = &p.modules[cf.module];
+        let mut set = EntitySet::with_capacity(m.insts.len());
+        set.extend(positions(m, cf.func).into_iter().map(|x| x.2));
+        set
+    };
+    cores.iter().map(of).collect()
+}
+
 /// Step 4: what the token on each core stands for beside its own writes. A core without the location gets none.
 ///
 /// # Errors
@@ -267,15 +285,15 @@ pub fn extend_last_writes(
     key: &str,
     own: &[Vec<InstId>],
     has: &[bool],
+    live: &[EntitySet<InstId>],
 ) -> Result<Vec<Vec<RemoteWrite>>, Fail> {
     let mut out = vec![Vec::new(); cores.len()];
     for (c, list) in own.iter().enumerate() {
         let m = &p.modules[cores[c].module];
-        let live: FxHashSet<InstId> = positions(m, cores[c].func).into_iter().map(|x| x.2).collect();
         for &w in list {
             let mut writes = false;
             for_each_location(m, &m.insts[w], &mut |l, write| writes |= write && core0_name(m, l) == key);
-            if !writes || !live.contains(&w) {
+            if !writes || !live.get(c).is_some_and(|l| l.contains(w)) {
                 return Err(assertion("extendedWrite != nullptr"));
             }
             for (a, x) in out.iter_mut().enumerate() {
@@ -297,6 +315,11 @@ fn datapath(e: EngineKind) -> EngineKind {
 
 fn whole(m: &Module, l: MemLocId) -> AccessPattern {
     AccessPattern::whole(l, &m.memlocs[l], m.set_of(l).dtype)
+}
+
+/// Terminators are the last instructions of a block.
+fn first_terminator(m: &Module, b: BlockId) -> Option<InstId> {
+    m.blocks[b].insts.iter().rev().copied().take_while(|i| m.insts[*i].opcode.is_terminator()).last()
 }
 
 fn token(name: &str, engine: EngineKind, ap: AccessPattern) -> Inst {
@@ -330,8 +353,12 @@ fn function(p: &mut Program, range: Range<usize>, fname: &str, cx: &mut PassCtx)
     }
     pairs.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| order[a.0].cmp(&order[b.0])));
     let index: Vec<LocIndex> = cores.iter().map(|c| LocIndex::new(&p.modules[c.module])).collect();
-    let present: FxHashSet<CompactString> = Names::taken(&p.modules[range.clone()]);
-    pairs.retain(|(k, _)| !present.contains(format!("{}-PTCOM", order[*k]).as_str()));
+    let present: FxHashSet<&str> = p.modules[range.clone()]
+        .iter()
+        .flat_map(|m| m.walk().into_iter().map(|(_, _, i)| m.insts[i].name.as_str()))
+        .filter_map(|n| n.strip_suffix("-PTCOM"))
+        .collect();
+    pairs.retain(|(k, _)| !present.contains(order[*k].as_str()));
     cx.count("locations", pairs.len() as u64);
     match mode {
         PtcomMode::Off => Ok(()),
@@ -355,13 +382,14 @@ fn p2p(
     cx: &mut PassCtx,
 ) -> Result<(), Fail> {
     let mut edits: Vec<BlockEdits> = cores.iter().map(|_| BlockEdits::default()).collect();
+    let live = live(p, cores);
     for &(k, block) in pairs {
         let key = &order[k];
         let own: Vec<Vec<InstId>> =
             cores.iter().enumerate().map(|(a, cf)| last_writes(p, *cf, &c.writes[k][a], block)).collect();
         let locs: Vec<Option<MemLocId>> = index.iter().map(|ix| ix.by_name(fname, key)).collect();
         let has: Vec<bool> = locs.iter().map(Option::is_some).collect();
-        extend_last_writes(p, cores, key, &own, &has)?;
+        extend_last_writes(p, cores, key, &own, &has, &live)?;
         let engine = own
             .iter()
             .zip(cores)
@@ -373,11 +401,17 @@ fn p2p(
             let Some(&bid) = m.funcs[cf.func].blocks.get(block as usize) else { continue };
             let t = token(&format!("{key}-PTCOM"), engine, whole(m, loc));
             let id = m.insts.push(t);
-            let inside: FxHashSet<InstId> = m.blocks[bid].insts.iter().copied().collect();
+            let insts = &m.blocks[bid].insts;
+            // not those in the body of a loop of the block
+            let inside: FxHashSet<InstId> = c.writes[k][a]
+                .iter()
+                .filter(|(node, at, i)| *node == block && insts.get(*at) == Some(i))
+                .map(|w| w.2)
+                .collect();
             for &w in own[a].iter().filter(|w| inside.contains(w)) {
                 m.insts[id].add_dep(id, w, EdgeKind::Flow);
             }
-            if let Some(&term) = m.blocks[bid].insts.iter().find(|i| m.insts[**i].opcode.is_terminator()) {
+            if let Some(term) = first_terminator(m, bid) {
                 m.insts[term].add_dep(term, id, EdgeKind::Ordered);
             }
             edits[a].at_end.entry(bid).or_default().push(id);
@@ -480,7 +514,7 @@ fn notify(
         let engine = datapath(m.insts[anchor_id].engine);
         let id = m.insts.push(token(&name, engine, whole(m, loc)));
         m.insts[id].add_dep(id, anchor_id, EdgeKind::Ordered);
-        if let Some(&term) = m.blocks[b0].insts.iter().find(|i| m.insts[**i].opcode.is_terminator()) {
+        if let Some(term) = first_terminator(m, b0) {
             m.insts[term].add_dep(term, id, EdgeKind::Ordered);
         }
         if by_distance.is_some() {

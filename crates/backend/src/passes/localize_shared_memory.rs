@@ -51,26 +51,26 @@ impl Pass for LocalizeSharedMemory {
             let n = range.len();
             let mut count: FxHashMap<Key, usize> = FxHashMap::default();
             let mut per_core = Vec::new();
+            if n == 1 || range.clone().all(|mi| shared_internals(&p.modules[mi]).is_empty()) {
+                continue;
+            }
             for mi in range.clone() {
                 let m = &p.modules[mi];
                 let used = used_locations(m);
                 let list = shared_internals(m);
                 for (k, l) in &list {
-                    if used.contains(l) {
+                    if used.contains(*l) {
                         *count.entry(k.clone()).or_default() += 1;
                     }
                 }
                 per_core.push((list, used));
-            }
-            if n == 1 {
-                continue;
             }
             for (mi, (list, used)) in range.zip(per_core) {
                 let m = &mut p.modules[mi];
                 let mut dead = FxHashSet::default();
                 for (k, l) in list {
                     let touched = count.get(&k).copied().unwrap_or(0);
-                    if !used.contains(&l) {
+                    if !used.contains(l) {
                         if !m.memlocs[l].is_remote() && !m.memlocs[l].written_by_another_core && touched < n {
                             dead.insert(l);
                         }

@@ -107,33 +107,45 @@ fn place(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Result<(), S
     let trees = lifetimes(p, range.start, &mut tensors);
     let limit = p.arch().spec().map_or(u64::MAX, |s| s.hbm_bytes);
     let compare = tensors.len() <= MAX_COMPARED;
-    let mut fixed: Vec<(usize, u64)> = Vec::new();
+    let mut fixed: IndexMap<usize, u64> = IndexMap::new();
     for (k, t) in tensors.values().enumerate() {
         if let Some(&(mi, l)) = t.holders.iter().find(|(mi, l)| p.modules[*mi].memlocs[*l].allocated) {
-            fixed.push((k, p.modules[mi].memlocs[l].addr));
+            fixed.insert(k, p.modules[mi].memlocs[l].addr);
         }
     }
-    let mut placed: Vec<(usize, u64)> = fixed.clone();
+    let mut placed: Vec<(usize, u64)> = fixed.iter().map(|(k, at)| (*k, *at)).collect();
+    // What is taken while lifetimes are not compared.
+    let mut all = FreeList::default();
+    let size_of = |t: &Tensor| t.bytes.checked_next_multiple_of(DRAM_ALIGN).unwrap_or(t.bytes);
+    for (k, at) in &fixed {
+        if let Some((_, t)) = tensors.get_index(*k) {
+            all.take(*at, at.saturating_add(size_of(t)));
+        }
+    }
     let (mut wanted, mut high) = (0u64, 0u64);
     for k in 0..tensors.len() {
         let Some((key, t)) = tensors.get_index(k) else { continue };
         wanted = wanted.saturating_add(t.bytes);
-        let at = match fixed.iter().find(|(f, _)| *f == k) {
-            Some((_, at)) => *at,
+        let at = match fixed.get(&k) {
+            Some(at) => *at,
             None => {
                 let mut used = FreeList::default();
-                for &(j, at) in &placed {
+                for &(j, at) in placed.iter().filter(|_| compare) {
                     let Some((_, o)) = tensors.get_index(j) else { continue };
-                    if !(compare && apart(&trees, &t.life, &o.life)) {
-                        let size = o.bytes.checked_next_multiple_of(DRAM_ALIGN).unwrap_or(o.bytes);
-                        used.take(at, at.saturating_add(size));
+                    if !apart(&trees, &t.life, &o.life) {
+                        used.take(at, at.saturating_add(size_of(o)));
                     }
                 }
+                let used = if compare { &used } else { &all };
                 let Some(at) = used.first_fit(t.bytes, DRAM_ALIGN, limit, 0) else {
                     let text = format!("shared DRAM is full: {} needs {} bytes of {limit}", key.1, t.bytes);
                     return Err(cx.fail(Diagnostic::new(codes::L0003, text)));
                 };
-                placed.push((k, at));
+                if compare {
+                    placed.push((k, at));
+                } else {
+                    all.take(at, at.saturating_add(size_of(t)));
+                }
                 at
             }
         };

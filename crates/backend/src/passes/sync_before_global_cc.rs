@@ -40,6 +40,9 @@ impl Pass for SyncBeforeGlobalCc {
                     return Err(Stop);
                 }
             };
+            if blocks.iter().all(|b| b.groups.is_empty()) {
+                continue;
+            }
             let mut names = Names::of(&p.modules[range.clone()]);
             let mut edits: Vec<BlockEdits> = range.clone().map(|_| BlockEdits::default()).collect();
             for g in blocks.iter().flat_map(|b| &b.groups) {

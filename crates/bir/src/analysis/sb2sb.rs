@@ -8,6 +8,7 @@
 
 use crate::ap::AccessPattern;
 use crate::arch::ArchLevel;
+use crate::dtype::Dtype;
 use crate::enums::{BirEnum, EngineKind, MemoryType};
 use crate::inst::Inst;
 use crate::module::Module;
@@ -131,79 +132,131 @@ impl Compatibility {
     }
 }
 
-/// The operands and surroundings a swap is judged by.
-#[derive(Clone, Copy, Debug)]
-struct Swap<'a> {
-    lnc: u32,
-    arch: ArchLevel,
-    src: &'a AccessPattern,
-    dst: &'a AccessPattern,
-    module: &'a Module,
+/// One side of a swap, as the rule looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Side {
+    dtype: Dtype,
+    partitions: u64,
+    elems: u64,
+    rank: usize,
+    merged_free_pairs: usize,
+    mem: Option<MemoryType>,
+    is_static: bool,
 }
 
-impl Swap<'_> {
-    fn mem(&self, ap: &AccessPattern) -> Option<MemoryType> {
-        self.module.memlocs.get(ap.loc).map(|l| l.mem)
+impl Side {
+    fn of(module: &Module, ap: &AccessPattern) -> Side {
+        Side {
+            dtype: ap.dtype,
+            partitions: ap.num_partitions(),
+            elems: ap.elems_per_partition(),
+            rank: ap.pairs.len(),
+            merged_free_pairs: ap.merged_free_pairs().len(),
+            mem: module.memlocs.get(ap.loc).map(|l| l.mem),
+            is_static: ap.is_static(),
+        }
+    }
+    fn bytes(&self) -> u64 {
+        self.elems.saturating_mul(self.dtype.bytes())
+    }
+    fn effective_bytes(&self) -> u64 {
+        self.bytes().saturating_mul(self.dtype.sb2sb_factor())
+    }
+}
+
+/// Everything the rule looks at: swaps of equal measure get equal verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Measure {
+    lnc: u32,
+    arch: ArchLevel,
+    src: Side,
+    dst: Side,
+}
+
+impl Measure {
+    /// Measures a swap of the local tiles `src` and `dst` of `module`, on an LNC of `lnc` cores at level `arch`.
+    pub fn of(
+        lnc: u32,
+        arch: ArchLevel,
+        src: &AccessPattern,
+        dst: &AccessPattern,
+        module: &Module,
+    ) -> Measure {
+        Measure { lnc, arch, src: Side::of(module, src), dst: Side::of(module, dst) }
+    }
+
+    /// Elements per partition of the source.
+    pub fn elems_per_partition(&self) -> u64 {
+        self.src.elems
     }
 
     fn rank_ok(&self) -> bool {
-        RANKS.contains(&self.src.pairs.len()) && RANKS.contains(&self.dst.pairs.len())
+        RANKS.contains(&self.src.rank) && RANKS.contains(&self.dst.rank)
     }
 
     fn holds(&self, p: Predicate) -> bool {
-        let (s, d) = (self.src, self.dst);
+        let (s, d) = (&self.src, &self.dst);
         match p {
             Predicate::V1 | Predicate::V2 => true,
             Predicate::C1 => self.lnc == 2,
             Predicate::C2 => self.arch.ordinal() > 29,
             Predicate::C3 => s.dtype == d.dtype,
-            Predicate::C4 => {
-                s.num_partitions() == d.num_partitions() && s.elems_per_partition() == d.elems_per_partition()
-            }
+            Predicate::C4 => s.partitions == d.partitions && s.elems == d.elems,
             Predicate::C5 => {
                 self.rank_ok()
-                    && s.merged_free_pairs().len() <= MAX_FREE_PAIRS
-                    && d.merged_free_pairs().len() <= MAX_FREE_PAIRS
+                    && s.merged_free_pairs <= MAX_FREE_PAIRS
+                    && d.merged_free_pairs <= MAX_FREE_PAIRS
             }
-            Predicate::C6 => self.mem(s) == Some(MemoryType::Sb) && self.mem(d) == Some(MemoryType::Sb),
-            Predicate::C7 => s.is_static() && d.is_static(),
-            Predicate::C8 => s.effective_bytes_per_partition() <= MAX_BYTES_PER_PARTITION,
+            Predicate::C6 => s.mem == Some(MemoryType::Sb) && d.mem == Some(MemoryType::Sb),
+            Predicate::C7 => s.is_static && d.is_static,
+            Predicate::C8 => s.effective_bytes() <= MAX_BYTES_PER_PARTITION,
         }
     }
 
     fn value(&self, p: Predicate) -> String {
-        let (s, d) = (self.src, self.dst);
-        let mem = |ap| self.mem(ap).map_or("unknown", BirEnum::name);
+        let (s, d) = (&self.src, &self.dst);
+        let mem = |s: &Side| s.mem.map_or("unknown", BirEnum::name);
         match p {
             Predicate::V1 | Predicate::V2 => String::new(),
             Predicate::C1 => self.lnc.to_string(),
             Predicate::C2 => format!("{} ({})", self.arch, self.arch.ordinal()),
             Predicate::C3 => format!("{} -> {}", s.dtype, d.dtype),
-            Predicate::C4 => format!(
-                "{} x {} -> {} x {}",
-                s.num_partitions(),
-                s.elems_per_partition(),
-                d.num_partitions(),
-                d.elems_per_partition()
-            ),
+            Predicate::C4 => {
+                format!("{} x {} -> {} x {}", s.partitions, s.elems, d.partitions, d.elems)
+            }
             Predicate::C5 => format!(
                 "rank {} -> {}, merged free pairs {} -> {}",
-                s.pairs.len(),
-                d.pairs.len(),
-                s.merged_free_pairs().len(),
-                d.merged_free_pairs().len()
+                s.rank, d.rank, s.merged_free_pairs, d.merged_free_pairs
             ),
             Predicate::C6 => format!("{} -> {}", mem(s), mem(d)),
             Predicate::C7 => {
-                let word = |ap: &AccessPattern| if ap.is_static() { "static" } else { "dynamic" };
+                let word = |s: &Side| if s.is_static { "static" } else { "dynamic" };
                 format!("{} -> {}", word(s), word(d))
             }
-            Predicate::C8 => format!(
-                "{} ({} bytes x {})",
-                s.effective_bytes_per_partition(),
-                s.bytes_per_partition(),
-                s.dtype.sb2sb_factor()
-            ),
+            Predicate::C8 => {
+                format!("{} ({} bytes x {})", s.effective_bytes(), s.bytes(), s.dtype.sb2sb_factor())
+            }
+        }
+    }
+
+    /// The verdict, C1–C8.
+    pub fn judge(&self) -> Compatibility {
+        let predicates: Vec<PredicateResult> = Predicate::COMPATIBLE
+            .into_iter()
+            .map(|p| PredicateResult {
+                predicate: p,
+                id: p.id(),
+                text: p.text(),
+                value: self.value(p),
+                holds: self.holds(p),
+            })
+            .collect();
+        let only_c5 = predicates.iter().all(|p| p.holds != (p.predicate == Predicate::C5));
+        Compatibility {
+            predicates,
+            effective_bytes: self.src.effective_bytes(),
+            bytes: self.src.bytes(),
+            only_needs_repack: only_c5 && self.rank_ok(),
         }
     }
 }
@@ -216,24 +269,7 @@ pub fn compatibility(
     dst: &AccessPattern,
     module: &Module,
 ) -> Compatibility {
-    let swap = Swap { lnc, arch, src, dst, module };
-    let predicates: Vec<PredicateResult> = Predicate::COMPATIBLE
-        .into_iter()
-        .map(|p| PredicateResult {
-            predicate: p,
-            id: p.id(),
-            text: p.text(),
-            value: swap.value(p),
-            holds: swap.holds(p),
-        })
-        .collect();
-    let only_c5 = predicates.iter().all(|p| p.holds != (p.predicate == Predicate::C5));
-    Compatibility {
-        predicates,
-        effective_bytes: src.effective_bytes_per_partition(),
-        bytes: src.bytes_per_partition(),
-        only_needs_repack: only_c5 && swap.rank_ok(),
-    }
+    Measure::of(lnc, arch, src, dst, module).judge()
 }
 
 /// The first predicate that fails, without evaluating texts: [`compatibility`] in a form that allocates nothing.
@@ -244,7 +280,7 @@ pub fn first_failure(
     dst: &AccessPattern,
     module: &Module,
 ) -> Option<Predicate> {
-    let swap = Swap { lnc, arch, src, dst, module };
+    let swap = Measure::of(lnc, arch, src, dst, module);
     Predicate::COMPATIBLE.into_iter().find(|p| !swap.holds(*p))
 }
 
@@ -264,7 +300,6 @@ pub fn verify_inst(lnc: u32, module: &Module, inst: &Inst) -> Option<Predicate> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::Dtype;
     use crate::entity::EntityRef;
     use crate::ids::CoreId;
     use crate::inst::Opcode;

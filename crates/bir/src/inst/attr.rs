@@ -188,7 +188,7 @@ impl Attrs {
         self.0.binary_search_by_key(&attr, |(a, _)| *a).ok().map(|i| &self.0[i].1)
     }
     pub(crate) fn shrink_to_fit(&mut self) {
-        self.0.shrink_to_fit();
+        super::fit(&mut self.0);
     }
     /// Stores a value as given.
     pub(crate) fn put(&mut self, attr: Attr, value: AttrValue) {

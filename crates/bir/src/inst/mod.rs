@@ -290,6 +290,16 @@ impl Operand {
     }
 }
 
+/// Moves a list to a block of memory of its own length. Cutting the block short in place would leave a hole behind every
+/// list; freed whole, it serves the next instruction, and the lists of a program lie one after the other.
+pub(crate) fn fit<T>(list: &mut Vec<T>) {
+    if list.capacity() > list.len() {
+        let mut exact = Vec::with_capacity(list.len());
+        exact.append(list);
+        *list = exact;
+    }
+}
+
 impl From<AccessPattern> for Operand {
     fn from(a: AccessPattern) -> Self {
         Operand::Ap(a)
@@ -325,9 +335,9 @@ impl Inst {
     /// Gives back the room that growing lists keep. Lists of operands are short and programs are long: the room for four
     /// operands that a first push makes would be most of a program's memory.
     pub fn shrink_to_fit(&mut self) {
-        self.ins.shrink_to_fit();
-        self.outs.shrink_to_fit();
-        self.deps.shrink_to_fit();
+        fit(&mut self.ins);
+        fit(&mut self.outs);
+        fit(&mut self.deps);
         self.attrs.shrink_to_fit();
     }
     /// The row of its type.

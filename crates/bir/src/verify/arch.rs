@@ -7,12 +7,14 @@ use crate::diag::{Diagnostic, codes};
 use crate::enums::{AddressSpace, BirEnum, MemoryType};
 use crate::inst::{Family, Opcode};
 
-pub(super) fn run(cx: &mut Cx<'_>) {
+/// The size of the LNC and the generation of each module. False: there is no such LNC, and nothing can be said about
+/// its instructions.
+pub(super) fn modules(cx: &mut Cx<'_>) -> bool {
     let program = cx.program;
     let n = program.lnc_size;
     if n != 1 && n != 2 {
         cx.push(Diagnostic::new(codes::V0701, format!("LNC size must be 1 or 2, got {n}")));
-        return;
+        return false;
     }
     for m in &program.modules {
         match m.arch.spec() {
@@ -29,7 +31,7 @@ pub(super) fn run(cx: &mut Cx<'_>) {
             Some(_) => {}
         }
     }
-    cx.each_inst(inst);
+    true
 }
 
 /// First generation that has the instruction (the specification, file 03 §3, marks g3 and g4); `None`: all of them.
@@ -55,7 +57,7 @@ pub(super) fn first_arch(op: Opcode) -> Option<ArchLevel> {
     }
 }
 
-fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
+pub(super) fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let inst = at.inst;
     let op = inst.opcode;
     let n = cx.program.lnc_size;

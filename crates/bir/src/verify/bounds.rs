@@ -13,11 +13,7 @@ use crate::inst::{Attr, Family, Opcode, Operand};
 use crate::memloc::MemoryLocation;
 use crate::verify::{ShapeRule, shape_rule};
 
-pub(super) fn run(cx: &mut Cx<'_>) {
-    cx.each_inst(inst);
-}
-
-fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
+pub(super) fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let before = cx.found.len() + cx.more;
     for (list, i, op) in super::operands(at.inst) {
         if let Operand::Ap(ap) = op {

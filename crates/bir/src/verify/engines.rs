@@ -7,11 +7,7 @@ use super::{At, Cx, inst_name};
 use crate::diag::codes;
 use crate::enums::{BirEnum, EngineKind};
 
-pub(super) fn run(cx: &mut Cx<'_>) {
-    cx.each_inst(engine);
-}
-
-fn engine<'p>(cx: &mut Cx<'p>, at: At<'p>) {
+pub(super) fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let legal = at.inst.spec().legal_engines;
     let e = at.inst.engine;
     if legal.is_empty()

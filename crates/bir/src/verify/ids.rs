@@ -19,7 +19,6 @@ pub(super) fn run(cx: &mut Cx<'_>) {
         cx.places.push(places);
     }
     if cx.found.is_empty() {
-        cx.each_inst(references);
         blocks(cx);
     }
 }
@@ -211,6 +210,7 @@ fn storage_ids(cx: &mut Cx<'_>, m: &Module) {
     }
 }
 
+/// What an instruction refers to exists and is in its place.
 fn references<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let inst = at.inst;
     for (list, i, op) in super::operands(inst) {
@@ -315,11 +315,12 @@ fn bad_operand(m: &Module, op: &Operand) -> Option<String> {
     }
 }
 
-/// Names inside a block, terminators, branch targets.
+/// References, names inside a block, terminators, branch targets.
 fn blocks(cx: &mut Cx<'_>) {
     let program = cx.program;
     let mut targets: FxHashSet<&str> = FxHashSet::default();
     for (mi, m) in program.modules.iter().enumerate() {
+        cx.current = mi;
         let order = std::mem::take(&mut cx.places[mi].blocks);
         for group in order.chunk_by(|a, b| a.0 == b.0) {
             targets.clear();
@@ -340,6 +341,7 @@ fn block_insts<'p>(cx: &mut Cx<'p>, m: &'p Module, func: FuncId, block: BlockId,
     for &id in insts {
         let inst = &m.insts[id];
         let at = At { module: m, func, block, id, inst };
+        references(cx, at);
         if !names.insert(&inst.name) {
             let message =
                 format!("two instructions of block `{}` are called `{}`", m.blocks[block].name, inst.name);

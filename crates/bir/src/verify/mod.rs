@@ -107,7 +107,7 @@ pub fn verify_with<'p>(
         more: 0,
         max: options.max_findings.max(1),
     };
-    for group in [ids::run, memory::run, types::run, bounds::run, engines::run, sync::run, arch::run] {
+    for group in [ids::run, memory::run, local] {
         group(&mut cx);
         if !cx.found.is_empty() {
             if cx.more > 0
@@ -121,6 +121,39 @@ pub fn verify_with<'p>(
     }
     Ok(Verified { program, places: cx.places })
 }
+
+/// The groups that look at one instruction at a time, [`types`] to [`arch`], in one walk: a long program passes through
+/// the caches once. A finding ends the groups after its own, and what those found before is dropped.
+fn local(cx: &mut Cx<'_>) {
+    let look = arch::modules(cx);
+    let mut last = GROUPS.len() - 1;
+    let mut kept = std::mem::take(&mut cx.found);
+    let mut more = 0;
+    cx.each_inst(|cx, at| {
+        let groups = if look || last + 1 < GROUPS.len() { last + 1 } else { last };
+        for (g, group) in GROUPS.iter().enumerate().take(groups) {
+            group(cx, at);
+            if cx.found.is_empty() {
+                continue;
+            }
+            if g < last {
+                (last, more) = (g, 0);
+                kept.clear();
+            }
+            let room = cx.max.saturating_sub(kept.len());
+            more += std::mem::take(&mut cx.more) + cx.found.len().saturating_sub(room);
+            kept.extend(cx.found.drain(..).take(room));
+            break;
+        }
+    });
+    (cx.found, cx.more) = (kept, more);
+}
+
+/// One group's rules for one instruction.
+type Rules = for<'p> fn(&mut Cx<'p>, At<'p>);
+
+/// The groups of [`local`], in order.
+const GROUPS: [Rules; 5] = [types::inst, bounds::inst, engines::inst, sync::inst, arch::inst];
 
 /// Context of one verification.
 struct Cx<'p> {
@@ -174,7 +207,7 @@ impl<'p> Cx<'p> {
     }
 
     /// Calls `f` on every instruction of every module, in program order.
-    fn each_inst(&mut self, f: fn(&mut Cx<'p>, At<'p>)) {
+    fn each_inst(&mut self, mut f: impl FnMut(&mut Cx<'p>, At<'p>)) {
         let program = self.program;
         for (i, module) in program.modules.iter().enumerate() {
             self.current = i;

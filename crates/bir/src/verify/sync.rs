@@ -7,11 +7,7 @@ use crate::inst::{Attr, Opcode};
 /// Semaphores of a core (the specification, file 09 §8.1; equal on all generations).
 const SEMAPHORES: u32 = 256;
 
-pub(super) fn run(cx: &mut Cx<'_>) {
-    cx.each_inst(sync);
-}
-
-fn sync<'p>(cx: &mut Cx<'p>, at: At<'p>) {
+pub(super) fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let inst = at.inst;
     if let Some(s) = inst.more.as_ref().and_then(|m| m.sync.as_ref()) {
         let waits = s.on_wait.iter().map(|w| ("waits for", w.sem));

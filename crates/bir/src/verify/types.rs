@@ -14,11 +14,7 @@ use crate::inst::{
     OperandSpec, OtherOperand, Presence,
 };
 
-pub(super) fn run(cx: &mut Cx<'_>) {
-    cx.each_inst(inst);
-}
-
-fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
+pub(super) fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let spec = at.inst.spec();
     if spec.effects.has(Effects::ABSTRACT) {
         cx.at(

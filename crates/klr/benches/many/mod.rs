@@ -1,6 +1,10 @@
 //! A kernel of many statements, for the benches.
 
-use tandem_klr::ast::{AluOp, Dtype, Engine, Memory};
+#![allow(dead_code, reason = "every bench uses a part")]
+
+use tandem_klr::ast::{
+    AluOp, Dtype, Engine, Memory, Operand, Operator, TensorScalar, TensorScalarReverseOps,
+};
 use tandem_klr::{KlrFile, build};
 
 /// Two cores: load, swap, add, store over 64 tiles.
@@ -32,4 +36,39 @@ pub(crate) fn file(statements: u64) -> KlrFile {
         vec![build::block("main.1", stmts.collect())]
     };
     build::lnc("bench.many", &[&x], &[&out], vec![body(0), body(1)]).into()
+}
+
+/// Two cores: every step swaps a tile `[128 x 64]`, adds what came and scales by a quarter.
+pub(crate) fn steps(n: u64) -> KlrFile {
+    let x = build::tensor("x", Dtype::Float32, Memory::Hbm, &[256, 64]);
+    let out = build::tensor("out", Dtype::Float32, Memory::Hbm, &[256, 64]);
+    let tile = build::tensor("tile", Dtype::Float32, Memory::Sbuf, &[128, 64]);
+    let other = build::tensor("other", Dtype::Float32, Memory::Sbuf, &[128, 64]);
+    let body = |core: u64| {
+        let rows = |t| build::pattern(t, core * 128 * 64, &[(64, 128), (1, 64)]);
+        let (mine, theirs) = (|| build::whole(&tile), || build::whole(&other));
+        let scale = || {
+            Operator::TensorScalar(TensorScalar {
+                dst: mine(),
+                src: mine(),
+                imm0: Operand::Imm(build::float(0.25)),
+                op0: AluOp::Mult,
+                imm1: None,
+                op1: None,
+                reverse: TensorScalarReverseOps::None,
+                engine: Engine::Dve,
+                dtype: None,
+            })
+        };
+        let mut stmts = vec![build::stmt("load", 1, build::dma_copy(mine(), rows(&x)))];
+        for i in 0..n {
+            let add = build::tensor_tensor(mine(), mine(), theirs(), AluOp::Add, Engine::Dve);
+            let ops = [build::send_recv(theirs(), mine(), 1 - core as i32, 0), add, scale()];
+            let named = ["swap", "add", "scale"].iter().zip(ops).zip(2..);
+            stmts.extend(named.map(|((what, op), line)| build::stmt(&format!("{what}.{i}"), line, op)));
+        }
+        stmts.push(build::stmt("store", 5, build::dma_copy(rows(&out), mine())));
+        vec![build::block("main.1", stmts)]
+    };
+    build::lnc("bench.steps", &[&x], &[&out], vec![body(0), body(1)]).into()
 }

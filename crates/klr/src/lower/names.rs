@@ -4,15 +4,17 @@
 //! choice). File 03 asks for uniqueness per block; ours holds for the whole function, which includes that, because
 //! edges name instructions across blocks.
 
-use rustc_hash::FxHashMap;
-use std::collections::hash_map::Entry;
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::fmt::Write as _;
 use tandem_bir::{CompactString, InstId};
 
 /// Names in use and what they stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    taken: FxHashMap<CompactString, InstId>,
+    // The table itself holds numbers only, so that a million names stay in the reach of the caches.
+    taken: IndexMap<CompactString, InstId, FxBuildHasher>,
     next: FxHashMap<CompactString, u64>,
 }
 
@@ -51,7 +53,7 @@ impl Names {
     }
     /// Gives a name back.
     pub(crate) fn release(&mut self, name: &str) {
-        self.taken.remove(name);
+        self.taken.swap_remove(name);
     }
 }
 

@@ -72,7 +72,7 @@ fn row(s: &ExplainRow, times: Option<&[Option<u64>; 2]>) -> Markup {
                     details {
                         summary { "Predicates and barriers" }
                         ul.predicates {
-                            @for p in &s.predicates {
+                            @for p in s.predicates.iter() {
                                 li class=(if p.holds { "yes" } else { "no" }) {
                                     b { (if p.holds { "holds" } else { "fails" }) } " " code { (p.id) } " " (p.text) ": " (p.value)
                                 }

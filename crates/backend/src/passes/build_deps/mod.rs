@@ -16,6 +16,7 @@ use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use crate::storage::{Access, Region, Regions, StorageKey, StorageMap, for_each_access};
 use interval::{Cell, Pos, Touched};
 use rustc_hash::FxHashMap;
+use tandem_bir::entity::SecondaryMap;
 use tandem_bir::inst::Effects;
 use tandem_bir::{Attr, BlockId, Dep, EdgeKind, EngineKind, Inst, InstId, Module, Opcode, Program, RegId};
 
@@ -76,10 +77,14 @@ pub fn is_fence(i: &Inst) -> bool {
     }
 }
 
+/// Position of an instruction that is not in the block.
+const NOWHERE: Pos = Pos::MAX;
+
 struct Builder<'a> {
     module: usize,
     map: &'a StorageMap,
-    pos: FxHashMap<InstId, Pos>,
+    /// Positions of the instructions of the block at hand; [`NOWHERE`] for those of other blocks.
+    pos: SecondaryMap<InstId, Pos>,
     touched: Touched,
     regs: FxHashMap<RegId, Cell>,
     state: FxHashMap<EngineKind, Cell>,
@@ -89,11 +94,15 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(module: usize, _m: &Module, map: &'a StorageMap) -> Builder<'a> {
+    fn new(module: usize, m: &Module, map: &'a StorageMap) -> Builder<'a> {
         Builder {
             module,
             map,
-            pos: FxHashMap::default(),
+            pos: {
+                let mut pos = SecondaryMap::with_default(NOWHERE);
+                pos.resize(m.insts.len());
+                pos
+            },
             touched: Touched::default(),
             regs: FxHashMap::default(),
             state: FxHashMap::default(),
@@ -150,8 +159,9 @@ impl<'a> Builder<'a> {
     /// New dependency lists of the instructions that gained edges.
     fn block(&mut self, m: &Module, block: BlockId) -> Vec<(InstId, Vec<Dep>)> {
         let insts = &m.blocks[block].insts;
-        self.pos.clear();
-        self.pos.extend(insts.iter().enumerate().map(|(k, &i)| (i, k as Pos)));
+        for (k, &i) in insts.iter().enumerate() {
+            self.pos[i] = k as Pos;
+        }
         self.touched.clear();
         self.regs.clear();
         self.state.clear();
@@ -225,7 +235,7 @@ impl<'a> Builder<'a> {
                 self.fences += 1;
             }
             if let Some(f) = last_fence {
-                let own = inst.deps.iter().filter_map(|d| self.pos.get(&d.inst).copied());
+                let own = inst.deps.iter().map(|d| self.pos[d.inst]);
                 if !own.chain(edges.iter().map(|e| e.0)).any(|p| p >= f && p < at) {
                     edges.push((f, EdgeKind::Ordered));
                 }
@@ -234,9 +244,8 @@ impl<'a> Builder<'a> {
                 last_fence = Some(at);
             }
             for d in &inst.deps {
-                if let Some(&p) = self.pos.get(&d.inst)
-                    && p < at
-                {
+                let p = self.pos[d.inst];
+                if p < at {
                     has_follower[p as usize] = true;
                 }
             }
@@ -246,6 +255,9 @@ impl<'a> Builder<'a> {
             for e in &edges {
                 has_follower[e.0 as usize] = true;
             }
+        }
+        for &i in insts {
+            self.pos[i] = NOWHERE;
         }
         out
     }
@@ -258,23 +270,32 @@ fn merged(inst: &Inst, insts: &[InstId], edges: &mut Vec<(Pos, EdgeKind)>) -> Op
     if edges.is_empty() {
         return None;
     }
-    let mut deps = inst.deps.clone();
-    let known: FxHashMap<InstId, usize> = deps.iter().enumerate().map(|(i, d)| (d.inst, i)).collect();
-    let mut changed = false;
+    let own = &inst.deps;
+    let few = own.len() <= 16;
+    let known: FxHashMap<InstId, usize> =
+        if few { FxHashMap::default() } else { own.iter().enumerate().map(|(i, d)| (d.inst, i)).collect() };
+    let find = |producer: InstId| {
+        if few { own.iter().position(|d| d.inst == producer) } else { known.get(&producer).copied() }
+    };
+    let mut deps: Option<Vec<Dep>> = None;
     for &(p, kind) in edges.iter() {
         let producer = insts[p as usize];
-        match known.get(&producer) {
-            Some(&i) => {
-                if deps[i].kind < kind {
-                    deps[i].kind = kind;
-                    changed = true;
-                }
-            }
-            None => {
-                deps.push(Dep { inst: producer, kind });
-                changed = true;
-            }
+        let at = find(producer);
+        if at.is_some_and(|i| own[i].kind >= kind) {
+            continue;
+        }
+        let deps = deps.get_or_insert_with(|| {
+            let mut all = Vec::with_capacity(own.len() + edges.len());
+            all.extend_from_slice(own);
+            all
+        });
+        match at {
+            Some(i) => deps[i].kind = kind,
+            None => deps.push(Dep { inst: producer, kind }),
         }
     }
-    changed.then_some(deps)
+    if let Some(deps) = &mut deps {
+        deps.shrink_to_fit();
+    }
+    deps
 }

@@ -29,8 +29,8 @@ impl Lowering<'_> {
             let mut own = Vec::new();
             for k in 0..pairs {
                 let d = self.out_ap(m, k)?;
-                self.same_count(g, &self.in_ap(m, k)?, &d)?;
-                own.push(d);
+                self.same_count(g, self.in_ap(m, k)?, d)?;
+                own.push(d.clone());
             }
             dst.push(own);
         }
@@ -43,7 +43,7 @@ impl Lowering<'_> {
         self.cx.count("groups", 1);
         self.cx.count("reduces", 1);
         row.barriers = std::mem::take(&mut made.barriers);
-        row.note = note;
+        row.note = note.into();
         self.cx.decisions.push(row);
         Ok(())
     }
@@ -63,10 +63,10 @@ impl Lowering<'_> {
                 let readable = |a: &AccessPattern| {
                     a.is_static() && matches!(self.mem(m.module, a.loc), MemoryType::Sb | MemoryType::Dram)
                 };
-                let both = (scatter_dimension(&s, n), scatter_dimension(d, n));
+                let both = (scatter_dimension(s, n), scatter_dimension(d, n));
                 match (both, plan) {
-                    ((Some(a), Some(b)), None) if a == b && readable(&s) && readable(d) => plan = Some(a),
-                    ((Some(a), Some(b)), Some(p)) if a == b && a == p && readable(&s) && readable(d) => {}
+                    ((Some(a), Some(b)), None) if a == b && readable(s) && readable(d) => plan = Some(a),
+                    ((Some(a), Some(b)), Some(p)) if a == b && a == p && readable(s) && readable(d) => {}
                     _ => return Ok(None),
                 }
             }
@@ -85,7 +85,7 @@ impl Lowering<'_> {
                 };
                 for j in 0..pairs {
                     let other = self.in_ap(m, j)?;
-                    if meets(&other, d) && !(j == k && same) {
+                    if meets(other, d) && !(j == k && same) {
                         return Ok(None);
                     }
                 }
@@ -112,7 +112,7 @@ impl Lowering<'_> {
         for (core, m) in g.members.iter().enumerate() {
             let mut own = Vec::new();
             for k in 0..pairs {
-                own.push(self.in_ap(m, k)?);
+                own.push(self.in_ap(m, k)?.clone());
                 remote.read.push((m.module, own[k].loc));
                 remote.read.push((m.module, dst[core][k].loc));
             }
@@ -181,7 +181,7 @@ impl Lowering<'_> {
                 let s = self.in_ap(m, k)?;
                 unreadable |= !s.is_static() || self.mem(m.module, s.loc) == MemoryType::Psum;
                 for d in &dst[core] {
-                    in_place |= match (self.bytes_of(m.module, &s), self.bytes_of(m.module, d)) {
+                    in_place |= match (self.bytes_of(m.module, s), self.bytes_of(m.module, d)) {
                         (Some(x), Some(y)) => x.meets(&y),
                         _ => true,
                     };
@@ -193,7 +193,7 @@ impl Lowering<'_> {
         } else {
             let mut src = Vec::new();
             for m in g.members {
-                src.push((0..pairs).map(|k| self.in_ap(m, k)).collect::<Result<Vec<_>, Fail>>()?);
+                src.push((0..pairs).map(|k| self.in_ap(m, k).cloned()).collect::<Result<Vec<_>, Fail>>()?);
             }
             (src, false)
         };

@@ -82,7 +82,7 @@ impl Lowering<'_> {
         }
         for m in g.members {
             for k in 0..pairs {
-                self.same_count(g, &self.in_ap(m, k)?, &self.out_ap(m, k)?)?;
+                self.same_count(g, self.in_ap(m, k)?, self.out_ap(m, k)?)?;
             }
         }
         let (src, staged) = self.stage_sources(g, made, pairs)?;
@@ -102,7 +102,7 @@ impl Lowering<'_> {
                     let ap = src[r][k].clone();
                     ins.push(self.remote_ap(g.members[r].module, &ap, m.module, m.func)?);
                 }
-                let dst = self.out_ap(&m, k)?;
+                let dst = self.out_ap(&m, k)?.clone();
                 self.fold(g, made, core, &name, op, &ins, &dst);
             }
         }
@@ -111,7 +111,7 @@ impl Lowering<'_> {
         self.cx.count("reduces", 1);
         let mut row = self.row(g, "dma");
         row.barriers = std::mem::take(&mut made.barriers);
-        row.note = format!("a swap that folds with {op} is always carried by DMA");
+        row.note = format!("a swap that folds with {op} is always carried by DMA").into();
         self.cx.decisions.push(row);
         Ok(())
     }

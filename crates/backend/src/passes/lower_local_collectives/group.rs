@@ -80,8 +80,11 @@ pub(in crate::passes) fn group(
     for (core, mi) in modules.clone().enumerate() {
         let m = &p.modules[mi];
         let mut seen: IndexMap<BlockId, FuncId> = IndexMap::new();
+        let mut last = None;
         for (f, b, _) in m.walk() {
-            seen.entry(b).or_insert(f);
+            if last.replace(b) != Some(b) {
+                seen.entry(b).or_insert(f);
+            }
         }
         for (b, f) in seen {
             for (at, &i) in m.blocks[b].insts.iter().enumerate() {

@@ -41,6 +41,7 @@ use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use crate::storage::StorageMap;
 use group::{BlockGroups, Locality, Member, locality};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use tandem_bir::diag::{Diagnostic, Loc, Severity, Site, codes};
 use tandem_bir::{
     AccessPattern, Attr, AttrValue, BirEnum, CollectiveKind, CompactString, CoreId, EdgeKind, FuncId, Inst,
@@ -116,6 +117,8 @@ struct Lowering<'a> {
     names: Names,
     index: Vec<LocIndex>,
     aliases: FxHashMap<(usize, FuncId, usize, MemLocId), MemLocId>,
+    /// Swaps judged so far: a program of many swaps has few kinds of them.
+    judged: FxHashMap<sendrecv::Question, Arc<sendrecv::Judged>>,
     /// Last instruction made from a lowered collective, per module.
     last_of: Vec<FxHashMap<InstId, InstId>>,
 }
@@ -148,7 +151,17 @@ impl<'a> Lowering<'a> {
         let names = Names::of(&p.modules[cores.clone()]);
         let index = p.modules.iter().map(LocIndex::new).collect();
         let last_of = vec![FxHashMap::default(); p.modules.len()];
-        Lowering { p, cx, cores, map, names, index, aliases: FxHashMap::default(), last_of }
+        Lowering {
+            p,
+            cx,
+            cores,
+            map,
+            names,
+            index,
+            aliases: FxHashMap::default(),
+            judged: FxHashMap::default(),
+            last_of,
+        }
     }
 
     fn n(&self) -> usize {
@@ -305,19 +318,20 @@ impl<'a> Lowering<'a> {
         &self.p.modules[m.module].insts[m.inst]
     }
 
-    /// The member of a core.
-    fn in_ap(&self, m: &Member, k: usize) -> Result<AccessPattern, Fail> {
+    /// The k-th source of a member.
+    fn in_ap(&self, m: &Member, k: usize) -> Result<&AccessPattern, Fail> {
         self.operand(m, k, true)
     }
 
-    fn out_ap(&self, m: &Member, k: usize) -> Result<AccessPattern, Fail> {
+    /// The k-th destination of a member.
+    fn out_ap(&self, m: &Member, k: usize) -> Result<&AccessPattern, Fail> {
         self.operand(m, k, false)
     }
 
-    fn operand(&self, m: &Member, k: usize, input: bool) -> Result<AccessPattern, Fail> {
+    fn operand(&self, m: &Member, k: usize, input: bool) -> Result<&AccessPattern, Fail> {
         let cc = self.cc(m);
         let list = if input { &cc.ins } else { &cc.outs };
-        list.get(k).and_then(|o| o.as_ap()).cloned().ok_or_else(|| {
+        list.get(k).and_then(|o| o.as_ap()).ok_or_else(|| {
             let which = if input { "input" } else { "output" };
             Box::new(Diagnostic::new(
                 codes::L0018,
@@ -343,19 +357,20 @@ impl<'a> Lowering<'a> {
     fn emit(&mut self, g: &Group<'_>, made: &mut Made, core: usize, mut inst: Inst) -> InstId {
         let m = g.members[core];
         let cc = self.cc(&m);
-        let (from, origin, deps) = (cc.loc, cc.origin, cc.deps.clone());
-        inst.origin = origin;
-        inst.loc = if from == Loc::NONE { from } else { self.p.locs.derive(INFO.name, from) };
-        let module = &mut self.p.modules[m.module];
-        let id = module.insts.push(inst);
+        let from = cc.loc;
+        inst.origin = cc.origin;
+        let id = self.p.modules[m.module].insts.next_key();
         match made.lists[core].last() {
-            Some(&prev) => module.insts[id].add_dep(id, prev, EdgeKind::Ordered),
+            Some(&prev) => inst.add_dep(id, prev, EdgeKind::Ordered),
             None => {
-                for d in deps {
-                    module.insts[id].add_dep(id, d.inst, d.kind);
+                for d in &cc.deps {
+                    inst.add_dep(id, d.inst, d.kind);
                 }
             }
         }
+        inst.loc = if from == Loc::NONE { from } else { self.p.locs.derive(INFO.name, from) };
+        inst.shrink_to_fit();
+        self.p.modules[m.module].insts.push(inst);
         made.lists[core].push(id);
         id
     }
@@ -385,7 +400,7 @@ impl<'a> Lowering<'a> {
         let m = &g.members[0];
         let cc = self.cc(m);
         let src = cc.ins.first().and_then(|o| o.as_ap());
-        let source = self.p.locs.source(cc.loc).map(|s| RowSource { file: s.file.to_string(), line: s.line });
+        let source = self.p.locs.source(cc.loc).map(|s| RowSource { file: s.file.clone(), line: s.line });
         ExplainRow {
             name: g.name.to_string(),
             source,
@@ -393,13 +408,13 @@ impl<'a> Lowering<'a> {
             kind: g.kind.name(),
             transport,
             requested: None,
-            dtype: src.map_or(String::new(), |a| a.dtype.to_string()),
+            dtype: src.map_or("", |a| a.dtype.name()),
             shape: src.map_or(Vec::new(), |a| a.pairs.iter().map(|p| p.num).collect()),
             bytes_per_partition: src.map_or(0, AccessPattern::bytes_per_partition),
             effective_bytes_per_partition: src.map_or(0, AccessPattern::effective_bytes_per_partition),
-            predicates: Vec::new(),
+            predicates: Arc::default(),
             barriers: Vec::new(),
-            note: String::new(),
+            note: "".into(),
         }
     }
 }

@@ -6,8 +6,10 @@ use super::legalize::legalize;
 use super::{Cursor, Fail, Group, Lowering, Made};
 use crate::explain::PredicateRow;
 use crate::pass::Transport;
+use smallvec::SmallVec;
 use std::fmt::Write as _;
-use tandem_bir::analysis::sb2sb::{Compatibility, MAX_BYTES_PER_PARTITION as MAX_EFFECTIVE, compatibility};
+use std::sync::Arc;
+use tandem_bir::analysis::sb2sb::{Compatibility, MAX_BYTES_PER_PARTITION as MAX_EFFECTIVE, Measure};
 use tandem_bir::diag::{Diagnostic, Severity, codes};
 use tandem_bir::{AccessPattern, Attr, EngineKind, Inst, MemoryType, Opcode};
 
@@ -35,8 +37,31 @@ enum Path {
 
 struct Decision {
     path: Path,
-    predicates: Vec<PredicateRow>,
-    note: String,
+    predicates: Arc<[PredicateRow]>,
+    note: Arc<str>,
+}
+
+/// What decides a swap beside the options of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Question {
+    /// Of every member, pair by pair.
+    measures: SmallVec<[Measure; 2]>,
+    pairs: usize,
+    exchange: bool,
+    /// Members that asked for GPSIMD.
+    asked: usize,
+}
+
+/// The answer to a [`Question`].
+#[derive(Debug)]
+pub(super) struct Judged {
+    path: Path,
+    /// GPSIMD can carry it, the knob left aside.
+    fits: bool,
+    predicates: Arc<[PredicateRow]>,
+    note: Arc<str>,
+    /// Why a request for GPSIMD is not met.
+    refused: Option<String>,
 }
 
 impl Lowering<'_> {
@@ -147,19 +172,51 @@ impl Lowering<'_> {
         if from.iter().enumerate().all(|(c, r)| c == *r) {
             return Ok(Decision {
                 path: Path::SelfCopy,
-                predicates: Vec::new(),
+                predicates: Arc::default(),
                 note: "every core receives from itself: a copy inside the core".into(),
             });
         }
         let exchange = n == 2 && from.iter().enumerate().all(|(c, r)| c != *r);
-        let mut verdicts: Vec<Compatibility> = Vec::new();
+        let asked = g.members.iter().filter(|m| requested_gpsimd(self.cc(m))).count();
+        let mut measures = SmallVec::new();
         for m in g.members {
+            let module = &self.p.modules[m.module];
             for k in 0..pairs {
                 let (s, d) = (self.in_ap(m, k)?, self.out_ap(m, k)?);
-                let module = &self.p.modules[m.module];
-                verdicts.push(compatibility(n as u32, module.arch, &s, &d, module));
+                measures.push(Measure::of(n as u32, module.arch, s, d, module));
             }
         }
+        let key = Question { measures, pairs, exchange, asked };
+        let judged = match self.judged.get(&key) {
+            Some(j) => j.clone(),
+            None => {
+                let j = Arc::new(self.judge(g.members.len(), &key));
+                self.judged.insert(key, j.clone());
+                j
+            }
+        };
+        if self.cx.options.transport == Transport::Gpsimd && !judged.fits {
+            return Err(Box::new(forced(g, &judged.predicates)));
+        }
+        if let Some(why) = &judged.refused {
+            let mut d =
+                Diagnostic::new(codes::L0022, format!("{} asked for GPSIMD and goes by DMA: {why}", g.name));
+            d.severity = Severity::Note;
+            d.sites = g
+                .members
+                .iter()
+                .map(|m| tandem_bir::diag::Site::of_inst(&self.p.locs, &self.p.modules[m.module], m.inst))
+                .collect();
+            self.cx.report(d);
+        }
+        Ok(Decision { path: judged.path, predicates: judged.predicates.clone(), note: judged.note.clone() })
+    }
+
+    /// The answer for all swaps of these measures: under the options of one run it depends on nothing else.
+    fn judge(&self, members: usize, q: &Question) -> Judged {
+        let Question { measures, pairs, exchange, asked } = q;
+        let (exchange, asked) = (*exchange, *asked);
+        let verdicts: Vec<Compatibility> = measures.iter().map(Measure::judge).collect();
         let knob = self.cx.options.sendrecv_to_gpsimd_max_bpp;
         let mut predicates = join(&verdicts);
         let effective = verdicts.iter().map(|v| v.effective_bytes).max().unwrap_or(0);
@@ -176,37 +233,19 @@ impl Lowering<'_> {
             && !compatible
             && verdicts.iter().all(|v| v.holds() || v.only_needs_repack);
         let fits = compatible || repackable;
-        let asked = g.members.iter().filter(|m| requested_gpsimd(self.cc(m))).count();
+        let mut refused = None;
         let gpsimd = match self.cx.options.transport {
             Transport::Auto => fits && within,
             Transport::Dma => false,
-            Transport::Gpsimd => {
-                if !fits {
-                    return Err(Box::new(forced(g, &predicates)));
-                }
-                true
-            }
+            Transport::Gpsimd => fits,
             Transport::Request => {
-                let all = asked == g.members.len();
+                let all = asked == members;
                 if asked > 0 && !(all && fits) {
-                    let why = if !all {
-                        "the cores ask for different transports".to_owned()
-                    } else {
+                    refused = Some(if all {
                         first_failure(&predicates).unwrap_or_default()
-                    };
-                    let mut d = Diagnostic::new(
-                        codes::L0022,
-                        format!("{} asked for GPSIMD and goes by DMA: {why}", g.name),
-                    );
-                    d.severity = Severity::Note;
-                    d.sites = g
-                        .members
-                        .iter()
-                        .map(|m| {
-                            tandem_bir::diag::Site::of_inst(&self.p.locs, &self.p.modules[m.module], m.inst)
-                        })
-                        .collect();
-                    self.cx.report(d);
+                    } else {
+                        "the cores ask for different transports".to_owned()
+                    });
                 }
                 all && fits
             }
@@ -216,7 +255,7 @@ impl Lowering<'_> {
             (true, false) => Path::Repack,
             (false, _) => Path::Dma,
         };
-        let elems = g.members.iter().flat_map(|m| self.in_ap(m, 0)).map(|a| a.elems_per_partition()).max();
+        let elems = measures.iter().step_by((*pairs).max(1)).map(Measure::elems_per_partition).max();
         let facts = Facts {
             fits,
             within,
@@ -229,8 +268,8 @@ impl Lowering<'_> {
                 && !self.cx.options.sb2sb_repack
                 && verdicts.iter().all(|v| v.holds() || v.only_needs_repack),
         };
-        let note = self.why(path, &predicates, &facts);
-        Ok(Decision { path, predicates, note })
+        let note = self.why(path, &predicates, &facts).into();
+        Judged { path, fits, predicates: predicates.into(), note, refused }
     }
 
     /// Why the path was taken and which single change would give the other.
@@ -345,7 +384,7 @@ impl Lowering<'_> {
             for core in 0..self.n() {
                 let m = g.members[core];
                 let (s, d) = (self.in_ap(&m, k)?, self.out_ap(&m, k)?);
-                let i = self.local_copy(g, core, &name, &s, &d);
+                let i = self.local_copy(g, core, &name, s, d);
                 self.emit(g, made, core, i);
             }
         }
@@ -366,7 +405,7 @@ impl Lowering<'_> {
     fn operands(&self, g: &Group<'_>, pairs: usize, input: bool) -> Result<Vec<Vec<AccessPattern>>, Fail> {
         g.members
             .iter()
-            .map(|m| (0..pairs).map(|k| self.operand(m, k, input)).collect::<Result<Vec<_>, Fail>>())
+            .map(|m| (0..pairs).map(|k| self.operand(m, k, input).cloned()).collect::<Result<Vec<_>, Fail>>())
             .collect()
     }
 

@@ -111,9 +111,9 @@ impl Lowering<'_> {
             for k in 0..pairs {
                 let (s, d) = (self.in_ap(m, k)?, self.out_ap(m, k)?);
                 needed |= !s.is_static() || self.mem(m.module, s.loc) == MemoryType::Psum;
-                src_bytes.push(self.bytes_of(m.module, &s));
-                dst_bytes.push(self.bytes_of(m.module, &d));
-                own.push(s);
+                src_bytes.push(self.bytes_of(m.module, s));
+                dst_bytes.push(self.bytes_of(m.module, d));
+                own.push(s.clone());
             }
             src.push(own);
         }
