@@ -130,7 +130,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
 }
 
 fn findings(diags: &[Diagnostic]) -> Value {
-    Value::Array(diags.iter().map(render::to_json).collect())
+    render::list_to_json(diags)
 }
 
 /// Says that the work is over.

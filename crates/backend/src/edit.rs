@@ -1,15 +1,23 @@
 //! Editing helpers shared by the passes: fresh names, block rewriting, dependency remapping, barrier numbers.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use std::hash::BuildHasher as _;
 use tandem_bir::{
     Attr, BlockId, CompactString, Dep, EdgeKind, InstId, MemLocId, Module, Opcode, Program, Storage,
 };
 
 /// Names in use over all modules of one subgraph, so that a fresh name is fresh on every core.
+///
+/// Only hashes are held. A name that is not in use may be taken for one that is, and then gets a suffix; a name in use is
+/// never given out again.
 #[derive(Debug, Default)]
 pub struct Names {
-    insts: FxHashSet<CompactString>,
-    locs: FxHashSet<CompactString>,
+    insts: FxHashSet<u64>,
+    locs: FxHashSet<u64>,
+}
+
+fn hash(name: &str) -> u64 {
+    FxBuildHasher.hash_one(name)
 }
 
 impl Names {
@@ -18,15 +26,9 @@ impl Names {
         let mut n = Names::default();
         for m in modules {
             n.insts.reserve(m.insts.len());
-            for (_, _, i) in m.walk() {
-                n.insts.insert(m.insts[i].name.clone());
-            }
-            for l in m.memlocs.values() {
-                n.locs.insert(l.name.clone());
-            }
-            for s in m.sets.values() {
-                n.locs.insert(s.name.clone());
-            }
+            n.insts.extend(m.walk().iter().map(|w| hash(&m.insts[w.2].name)));
+            n.locs.extend(m.memlocs.values().map(|l| hash(&l.name)));
+            n.locs.extend(m.sets.values().map(|s| hash(&s.name)));
         }
         n
     }
@@ -38,16 +40,12 @@ impl Names {
     pub fn loc(&mut self, base: &str) -> CompactString {
         fresh(&mut self.locs, base)
     }
-    /// Whether an instruction has this name.
-    pub fn has_inst(&self, name: &str) -> bool {
-        self.insts.contains(name)
-    }
 }
 
-fn fresh(set: &mut FxHashSet<CompactString>, base: &str) -> CompactString {
+fn fresh(set: &mut FxHashSet<u64>, base: &str) -> CompactString {
     let mut name = CompactString::from(base);
     let mut k = 0u32;
-    while !set.insert(name.clone()) {
+    while !set.insert(hash(&name)) {
         k += 1;
         name = CompactString::from(format!("{base}.{k}"));
     }

@@ -263,10 +263,7 @@ fn a_copy_of_many_dimensions_becomes_several_records() {
     };
     let all: Vec<i64> = parts.iter().flat_map(|i| walk(i.ins[0].as_ap().unwrap())).collect();
     assert_eq!(all, walk(&src));
-    let posts: usize = parts
-        .iter()
-        .map(|i| i.more.as_ref().and_then(|m| m.sync.as_ref()).map_or(0, |s| s.on_update.len()))
-        .sum();
+    let posts: usize = parts.iter().map(|i| Inst::sync(i).map_or(0, |s| s.on_update.len())).sum();
     assert_eq!(posts, 1, "one completion");
 }
 

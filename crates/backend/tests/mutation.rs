@@ -14,6 +14,7 @@ use common::generate::*;
 use common::*;
 use order::Order;
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use tandem_backend::edit::{remove_insts, renumber_core_barriers};
 use tandem_backend::{PtcomMode, lower, prepare};
 use tandem_bir::*;
@@ -107,10 +108,17 @@ impl Share {
         }
     }
     fn print(&self, what: &str) {
-        let proved = self.unchanged.len();
-        println!(
-            "{what}: {} mutants, {} objected by checks, {} by running, {proved} proved to be ordered as before",
-            self.all, self.by_checks, self.by_running
+        let proved = self.unchanged.len() as u32;
+        let share = |n: u32| format!("{n} ({:.1} %)", 100.0 * f64::from(n) / f64::from(self.all.max(1)));
+        // past the harness, which keeps the output of tests that pass
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(
+            out,
+            "{what}: {} mutants; objected by checks: {}, by running: {}, proved to be ordered as before: {}",
+            self.all,
+            share(self.by_checks),
+            share(self.by_running),
+            share(proved)
         );
         for u in &self.unchanged {
             println!("  {u}");

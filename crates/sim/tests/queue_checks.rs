@@ -162,9 +162,7 @@ fn a_dropped_wait_is_seen() {
             let waits: Vec<InstId> = l.program.modules[c]
                 .insts
                 .iter()
-                .filter(|(_, i)| {
-                    i.more.as_ref().and_then(|m| m.sync.as_ref()).is_some_and(|s| !s.on_wait.is_empty())
-                })
+                .filter(|(_, i)| i.sync().is_some_and(|s| !s.on_wait.is_empty()))
                 .map(|(id, _)| id)
                 .collect();
             for i in waits {

@@ -434,30 +434,25 @@ impl RunArgs {
             compile: compile.clone(),
         }
     }
+
+    /// The same run with these inputs and at most so many instructions.
+    pub fn fed(self, inputs: &[String], random: Option<u64>, max_steps: Option<u64>) -> RunArgs {
+        RunArgs { inputs: inputs.to_vec(), random, max_steps, ..self }
+    }
 }
 
 impl TimeArgs {
     /// The functional run that is timed.
     pub fn run_args(&self) -> RunArgs {
-        RunArgs {
-            level: self.level,
-            inputs: self.inputs.clone(),
-            random: self.random,
-            max_steps: self.max_steps,
-            ..RunArgs::plain(&self.files, &self.compile)
-        }
+        let run = RunArgs::plain(&self.files, &self.compile);
+        RunArgs { level: self.level, ..run.fed(&self.inputs, self.random, self.max_steps) }
     }
 }
 
 impl ReportArgs {
     /// The functional run that is shown.
     pub fn run_args(&self) -> RunArgs {
-        RunArgs {
-            inputs: self.inputs.clone(),
-            random: self.random,
-            max_steps: self.max_steps,
-            ..RunArgs::plain(&self.files, &self.compile)
-        }
+        RunArgs::plain(&self.files, &self.compile).fed(&self.inputs, self.random, self.max_steps)
     }
 }
 

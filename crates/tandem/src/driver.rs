@@ -88,35 +88,13 @@ fn check_lnc(lnc: Option<u32>, arch: ArchLevel) -> Result<(), Diagnostic> {
     }
 }
 
-/// Brings an input to level `bir` (verified, engines and on-chip addresses filled in).
-pub fn to_bir(input: &Input, args: &CompileArgs) -> Staged {
-    let copy = match input {
-        Input::Klr(outcome, folder) => {
-            let mut out = Staged::default();
-            let program = match target(args) {
-                Ok(arch) => lower_kernel(outcome, folder, arch, args, &mut out),
-                Err(d) => {
-                    out.diags.push(d);
-                    None
-                }
-            };
-            return match program {
-                Some(p) => finish(p, args, &mut NoHooks, out, false),
-                None => out,
-            };
-        }
-        Input::Bir(p, form) => Input::Bir(p.clone(), *form),
-        Input::Container(..) => {
-            let mut out = Staged::default();
-            let text = "a container is already encoded: it has no level bir or lowered";
-            out.diags.push(Diagnostic::new(codes::U0001, text));
-            return out;
-        }
-    };
-    to_bir_from(copy, args, &mut NoHooks)
+/// Brings an input to level `bir` (verified, engines and on-chip addresses filled in). The input is consumed: a kernel's tree
+/// is gone before later stages need memory.
+pub fn to_bir(input: Input, args: &CompileArgs) -> Staged {
+    to_bir_from(input, args, &mut NoHooks)
 }
 
-/// The same, consuming the input: a kernel's tree is gone before later stages need memory. Hooks run around passes.
+/// The same with hooks, which run around passes.
 pub fn to_bir_from(input: Input, args: &CompileArgs, hooks: &mut dyn Hooks) -> Staged {
     stage_bir(input, args, hooks, false)
 }

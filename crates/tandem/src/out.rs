@@ -4,7 +4,7 @@ use crate::cli::Format;
 use crate::progress::Progress;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use tandem_bir::diag::{Diagnostic, Severity, render};
+use tandem_bir::diag::{Diagnostic, Severity, codes, render};
 
 /// Where text goes and how it looks.
 #[derive(Debug, Clone)]
@@ -38,8 +38,7 @@ impl Console {
         match format {
             Format::Text => self.diagnostics(diags),
             Format::Json => {
-                let list: Vec<serde_json::Value> = diags.iter().map(render::to_json).collect();
-                self.json(&serde_json::json!({ "diagnostics": list }));
+                self.json(&serde_json::json!({ "diagnostics": render::list_to_json(diags) }));
             }
         }
     }
@@ -97,6 +96,11 @@ pub fn print(text: &str) {
 /// Writes text to standard error.
 pub fn eprint(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The finding that a file cannot be written.
+pub fn cannot_write(path: &Path, e: &io::Error) -> Diagnostic {
+    Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display()))
 }
 
 /// Writes a whole file: to a temporary name in the same folder first, then renamed.

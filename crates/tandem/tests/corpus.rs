@@ -34,7 +34,7 @@ fn programs(entry: &Value, extra: &[&str]) -> (Program, Program) {
     let args = compile_args(extra);
     let file = root().join("testdata/klr").join(entry["file"].as_str().expect("file"));
     let input = load(&file).unwrap_or_else(|d| panic!("{}: {d:?}", file.display()));
-    let bir = driver::to_bir(&input, &args);
+    let bir = driver::to_bir(input, &args);
     let program = bir.program.clone().unwrap_or_else(|| panic!("{}: {:?}", file.display(), bir.diags));
     let lowered = driver::to_lowered(bir, &args);
     let diags = format!("{:?}", lowered.diags);

@@ -34,7 +34,7 @@ fn options() -> CompileArgs {
     }
 }
 
-fn to_bir(input: &Input) -> Program {
+fn to_bir(input: Input) -> Program {
     let staged = driver::to_bir(input, &options());
     let diags = format!("{:?}", staged.diags);
     staged.program.unwrap_or_else(|| panic!("{diags}"))
@@ -42,7 +42,7 @@ fn to_bir(input: &Input) -> Program {
 
 fn to_lowered(p: &Program) -> Program {
     let input = Input::Bir(Box::new(p.clone()), BirForm::Text);
-    let staged = driver::to_lowered(driver::to_bir(&input, &options()), &options());
+    let staged = driver::to_lowered(driver::to_bir(input, &options()), &options());
     let diags = format!("{:?}", staged.diags);
     staged.program.unwrap_or_else(|| panic!("{diags}"))
 }
@@ -64,7 +64,7 @@ fn run(p: &Program, inputs: &[Tensor]) -> Vec<Tensor> {
 #[test]
 fn every_sample_computes_the_same_bytes_after_a_trip_through_json_and_text() {
     for file in samples() {
-        let direct = to_bir(&load(&file).unwrap_or_else(|d| panic!("{d:?}")));
+        let direct = to_bir(load(&file).unwrap_or_else(|d| panic!("{d:?}")));
         let given = inputs(&direct);
         let want = run(&direct, &given);
         let mut bytes = Vec::new();
@@ -73,7 +73,7 @@ fn every_sample_computes_the_same_bytes_after_a_trip_through_json_and_text() {
         let printed = text::print_with(&direct, PrintOptions { constants: Constants::Inline });
         let by_text = fs::read_bytes(printed.as_bytes(), "p.bir").unwrap_or_else(|d| panic!("{d:?}"));
         for (form, p, kind) in [("json", by_json, BirForm::Json), ("text", by_text, BirForm::Text)] {
-            let again = to_bir(&Input::Bir(Box::new(p), kind));
+            let again = to_bir(Input::Bir(Box::new(p), kind));
             assert!(run(&again, &given) == want, "{} through {form}", file.display());
             assert!(run(&to_lowered(&again), &given) == want, "{} through {form}, lowered", file.display());
         }
@@ -161,7 +161,7 @@ fn tensor(name: &str, shape: &[u64], value: impl Fn(usize) -> f32) -> Tensor {
 #[test]
 fn the_swap_pair_adds_what_the_cores_have() {
     let input = load(&root().join("examples/bir/swap_pair")).unwrap_or_else(|d| panic!("{d:?}"));
-    let bir = to_bir(&input);
+    let bir = to_bir(input);
     let x0 = |i: usize| i as f32;
     let x1 = |i: usize| 0.5 * i as f32 - 7.0;
     let given = [tensor("nc00:x", &[128, 64], x0), tensor("nc01:x", &[128, 64], x1)];
@@ -199,7 +199,7 @@ fn the_swap_pair_by_the_command_reads_and_writes_one_file_per_core() {
 #[test]
 fn two_subgraphs_run_one_after_the_other() {
     let input = load(&root().join("testdata/bir/two_subgraphs")).unwrap_or_else(|d| panic!("{d:?}"));
-    let bir = to_bir(&input);
+    let bir = to_bir(input);
     assert_eq!(bir.num_subgraphs(), 2);
     let value = |k: usize| move |i: usize| (i * (k + 1)) as f32;
     let names = ["nc00:x", "nc01:x", "nc00:u", "nc01:u"];
@@ -278,7 +278,7 @@ fn the_printed_example_is_refused_with_the_reason() {
         std::fs::write(d.join("bir.json"), own).expect("written");
     }
     let input = load(dir.path()).unwrap_or_else(|d| panic!("{d:?}"));
-    let staged = driver::to_bir(&input, &options());
+    let staged = driver::to_bir(input, &options());
     assert!(staged.program.is_none());
     let found = &staged.diags;
     assert!(

@@ -27,7 +27,7 @@ fn bases(args: &CompileArgs) -> Vec<Program> {
     names.sort();
     let mut out = Vec::new();
     for n in names.iter().filter(|n| n.extension().is_some_and(|e| e == "klr")) {
-        let staged = driver::to_bir(&load(n).expect("readable"), args);
+        let staged = driver::to_bir(load(n).expect("readable"), args);
         out.extend(staged.program.clone());
         out.extend(driver::to_lowered(staged, args).program);
     }
@@ -78,7 +78,7 @@ fn what_verifies_goes_through_every_stage_without_a_panic() {
             json::write_program(&p, text::Constants::Inline, &mut bytes).expect("written");
             let _ = fs::read_bytes(&bytes, "p.json");
         }
-        let staged = driver::to_bir(&Input::Bir(Box::new(p), BirForm::Text), &args);
+        let staged = driver::to_bir(Input::Bir(Box::new(p), BirForm::Text), &args);
         let Some(bir) = staged.program.clone() else { continue };
         let _ = check(&bir, &CheckOptions::default());
         simulate(&bir, case);

@@ -235,7 +235,7 @@ pub fn encode_group(inst: &Inst, group: &Group, ctx: &EncodeCtx<'_>) -> WireResu
 
 /// Sync info of an instruction.
 pub fn sync_of(inst: &Inst) -> Option<&SyncInfo> {
-    inst.more.as_ref().and_then(|m| m.sync.as_ref())
+    inst.sync()
 }
 
 fn put_sync(out: &mut Records, s: &SyncInfo, opcode: Opcode) -> WireResult<()> {

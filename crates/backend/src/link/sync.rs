@@ -417,7 +417,7 @@ pub fn vnc_link(p: &mut Program, diags: &mut Vec<Diagnostic>) {
     let mut changes = Vec::new();
     for (c, list) in lists.iter().enumerate() {
         for (k, &i) in list.iter().enumerate() {
-            let updates = p.modules[c].insts[i].more.as_ref().and_then(|m| m.sync.as_ref());
+            let updates = p.modules[c].insts[i].sync();
             for (u, update) in updates.map_or(&[][..], |s| s.on_update.as_slice()).iter().enumerate() {
                 let Some(t) = update.target_core.map(|t| t as usize) else { continue };
                 let peer = lists.get(t).and_then(|l| l.get(k)).copied();

@@ -105,6 +105,11 @@ pub fn text(d: &Diagnostic, style: Style, source: &dyn Fn(&str, u32) -> Option<S
     out
 }
 
+/// Findings as a JSON array.
+pub fn list_to_json(diags: &[Diagnostic]) -> Value {
+    diags.iter().map(to_json).collect()
+}
+
 /// The finding as a JSON object.
 pub fn to_json(d: &Diagnostic) -> Value {
     let sites: Vec<Value> = d

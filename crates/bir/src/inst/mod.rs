@@ -352,6 +352,10 @@ impl Inst {
     pub fn regions(&self) -> &[BlockId] {
         self.more.as_ref().map_or(&[], |m| &m.regions)
     }
+    /// Semaphore waits and updates.
+    pub fn sync(&self) -> Option<&SyncInfo> {
+        self.more.as_ref().and_then(|m| m.sync.as_ref())
+    }
     /// Index operands of gathers and scatters.
     pub fn indirection_ins(&self) -> &[Operand] {
         self.more.as_ref().map_or(&[], |m| &m.indirection_ins)

@@ -13,7 +13,9 @@ mod assemble;
 mod cursor;
 mod expr;
 mod read;
+mod read_function;
 mod read_inst;
+mod read_module;
 mod write;
 
 pub use assemble::{Part, ProgramInfo, assemble};

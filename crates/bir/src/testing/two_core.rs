@@ -300,11 +300,15 @@ pub fn generate(seed: u64) -> Program {
 
 /// `n` swaps of two SBUF tiles to and fro, for measuring how lowering grows.
 pub fn swaps(n: usize) -> Program {
+    swaps_over(n, 2)
+}
+
+/// `n` swaps round a circle of `tiles` SBUF tiles, each from one to the next.
+pub fn swaps_over(n: usize, tiles: usize) -> Program {
     let mut b = program(2);
-    let x = b.sb("x", Dtype::Float32, [128, 16]);
-    let y = b.sb("y", Dtype::Float32, [128, 16]);
+    let tile: Vec<_> = (0..tiles).map(|k| b.sb(&format!("t{k}"), Dtype::Float32, [128, 16])).collect();
     for k in 0..n {
-        let (s, t) = if k % 2 == 0 { (x, y) } else { (y, x) };
+        let (s, t) = (tile[k % tiles], tile[(k + 1) % tiles]);
         for c in 0..2 {
             let p = 1 - c as i64;
             let i = sendrecv(&format!("s{k}"), p, p, b.whole(c, s), b.whole(c, t));

@@ -9,7 +9,7 @@ const SEMAPHORES: u32 = 256;
 
 pub(super) fn inst<'p>(cx: &mut Cx<'p>, at: At<'p>) {
     let inst = at.inst;
-    if let Some(s) = inst.more.as_ref().and_then(|m| m.sync.as_ref()) {
+    if let Some(s) = inst.sync() {
         let waits = s.on_wait.iter().map(|w| ("waits for", w.sem));
         for (word, sem) in waits.chain(s.on_update.iter().map(|u| ("updates", u.sem))) {
             if sem >= SEMAPHORES {

@@ -85,7 +85,7 @@ pub(crate) fn validate(linked: &LinkedProgram) -> Result<(), Vec<Diagnostic>> {
 
 /// Waits and updates of an instruction.
 fn sync_of(i: &Inst) -> Option<&SyncInfo> {
-    i.more.as_ref().and_then(|m| m.sync.as_ref())
+    i.sync()
 }
 
 /// A transfer on its way.

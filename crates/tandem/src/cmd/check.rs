@@ -33,7 +33,7 @@ pub(super) fn run(a: &CheckArgs, console: &Console) -> u8 {
         ReportFormat::Json => console.json(&json!({
             "file": file,
             "verdict": verdict.to_json(),
-            "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
+            "diagnostics": render::list_to_json(diags),
         })),
         ReportFormat::Sarif => {
             console.json(&sarif::document(diags, &file, code, json!({"verdict": verdict.to_json()})));

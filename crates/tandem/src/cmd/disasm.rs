@@ -18,7 +18,7 @@ pub(super) fn run(a: &DisasmArgs, console: &Console) -> u8 {
         }
         Ok(Input::Container(bytes, _)) => Some(bytes),
         Ok(input) => {
-            let mut staged = driver::to_lowered(driver::to_bir(&input, &a.compile), &a.compile);
+            let mut staged = driver::to_lowered(driver::to_bir(input, &a.compile), &a.compile);
             let linked = driver::link(&mut staged, &a.compile);
             diags = staged.diags;
             linked.and_then(|l| driver::encode(&l, WriteOptions::default(), &mut diags))
@@ -29,7 +29,7 @@ pub(super) fn run(a: &DisasmArgs, console: &Console) -> u8 {
             Ok(c) if a.format == Format::Json => {
                 let mut v = disasm::to_json(&c);
                 if let Some(m) = v.as_object_mut() {
-                    m.insert("diagnostics".into(), diags.iter().map(render::to_json).collect());
+                    m.insert("diagnostics".into(), render::list_to_json(&diags));
                 }
                 console.json(&v);
                 return exit_code(&diags);

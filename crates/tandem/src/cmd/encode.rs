@@ -11,7 +11,7 @@ use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::decode::disasm::own_layouts;
 use tandem_backend::encode;
 use tandem_backend::pass::NoHooks;
-use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
+use tandem_bir::diag::{exit_code, render};
 
 pub(super) fn run(a: &EncodeArgs, console: &Console) -> u8 {
     if a.explain && a.format == Format::Text {
@@ -55,8 +55,7 @@ pub(super) fn run(a: &EncodeArgs, console: &Console) -> u8 {
                     say(&format!("wrote {}", path.display()));
                 }
                 Err(e) => {
-                    let text = format!("cannot write {}: {e}", path.display());
-                    staged.diags.push(Diagnostic::new(codes::U0004, text));
+                    staged.diags.push(out::cannot_write(path, &e));
                 }
             }
         }
@@ -69,7 +68,7 @@ pub(super) fn run(a: &EncodeArgs, console: &Console) -> u8 {
                 .map(|(byte, name, why)| json!({"opcode": byte, "name": name, "why": why}));
             let mut v = json!({
                 "bundles": bundles, "bytes": size, "written": written,
-                "diagnostics": staged.diags.iter().map(render::to_json).collect::<Vec<_>>(),
+                "diagnostics": render::list_to_json(&staged.diags),
             });
             if let (true, Some(m)) = (a.explain, v.as_object_mut()) {
                 m.insert("own_layouts".into(), own.collect());

@@ -86,7 +86,7 @@ fn emit_klr(input: &Input, a: &LowerArgs, console: &Console) -> u8 {
                 }
                 Some(path) => match out::write_file(path, s.as_bytes()) {
                     Ok(()) => return 0,
-                    Err(e) => Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())),
+                    Err(e) => out::cannot_write(path, &e),
                 },
             }
         }

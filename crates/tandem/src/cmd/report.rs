@@ -112,7 +112,7 @@ pub(super) fn run(a: &ReportArgs, console: &Console) -> u8 {
     });
     let written = out::write_file(&a.output, html.as_bytes());
     if let Err(e) = &written {
-        diags.push(Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", a.output.display())));
+        diags.push(out::cannot_write(&a.output, e));
     }
     finish(a, console, &diags, Some((&verdict, written.is_ok())))
 }
@@ -132,7 +132,7 @@ fn finish(a: &ReportArgs, console: &Console, diags: &[Diagnostic], made: Option<
         }
         Format::Json => console.json(&json!({
             "verdict": made.map(|m| m.0.to_json()),
-            "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
+            "diagnostics": render::list_to_json(diags),
             "written": written,
         })),
     }

@@ -111,7 +111,7 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
         match out::write_file(path, w.to_dot().as_bytes()) {
             Ok(()) => lines.push(format!("wrote who waits for whom to {}", path.display())),
             Err(e) => {
-                diags.push(Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())));
+                diags.push(out::cannot_write(path, &e));
             }
         }
     }
@@ -122,8 +122,7 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
         let made = replay::document(a, file, &gathered.files, &outcome, &found).and_then(|v| {
             let mut text = serde_json::to_string_pretty(&v).unwrap_or_default();
             text.push('\n');
-            out::write_file(path, text.as_bytes())
-                .map_err(|e| Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())))
+            out::write_file(path, text.as_bytes()).map_err(|e| out::cannot_write(path, &e))
         });
         match made {
             Ok(()) => lines.push(format!("replay file: {}", path.display())),
@@ -200,7 +199,7 @@ impl Report<'_> {
             ReportFormat::Json => {
                 let mut v = json!({
                     "verdict": verdict.to_json(),
-                    "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
+                    "diagnostics": render::list_to_json(diags),
                 });
                 if let (Some(v), serde_json::Value::Object(e)) = (v.as_object_mut(), extra) {
                     v.extend(e);
@@ -407,8 +406,7 @@ fn write_outputs(dir: &Path, outputs: &[Tensor]) -> Result<Vec<PathBuf>, Diagnos
     let mut written = Vec::new();
     for t in outputs {
         let path = dir.join(file_name(&t.name));
-        out::write_file(&path, &npy::write(t))
-            .map_err(|e| Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display())))?;
+        out::write_file(&path, &npy::write(t)).map_err(|e| out::cannot_write(&path, &e))?;
         written.push(path);
     }
     Ok(written)

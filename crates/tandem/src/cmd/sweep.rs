@@ -353,7 +353,7 @@ pub(super) fn run(a: &TimeArgs, what: &str, params: &Params, console: &Console) 
             console.diagnostics(&diags);
         }
         Format::Json => console.json(&json!({
-            "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
+            "diagnostics": render::list_to_json(&diags),
             "sweep": value,
         })),
     }
@@ -379,7 +379,7 @@ fn sweep(
             .help("give the kernel or the BIR it was made from");
             return Err(vec![d]);
         }
-        let staged = driver::to_bir(&input, &a.compile);
+        let staged = driver::to_bir(input, &a.compile);
         diags.extend(staged.diags);
         let Some(p) = staged.program else { return Ok((Value::Null, String::new())) };
         if p.level != Level::Bir {

@@ -3,7 +3,7 @@
 use super::run::{gather, options, stage};
 use crate::cli::{Format, OnOff, Preset, RunArgs, RunLevel, TimeArgs};
 use crate::load::load;
-use crate::out::{Console, Unfinished};
+use crate::out::{self, Console, Unfinished};
 use serde_json::json;
 use std::path::Path;
 use tandem_backend::link::LinkedProgram;
@@ -18,7 +18,7 @@ pub(super) fn run(a: &TimeArgs, console: &Console) -> u8 {
         match a.format {
             Format::Text => console.diagnostics(diags),
             Format::Json => console.json(&json!({
-                "diagnostics": diags.iter().map(render::to_json).collect::<Vec<_>>(),
+                "diagnostics": render::list_to_json(diags),
                 "timing": report.map(TimingReport::to_json),
             })),
         }
@@ -147,9 +147,7 @@ pub(super) fn simulate(
     let g = gather(a, positional, &wanted, lncs)?;
     ready.set_inputs(&g.tensors)?;
     let Some(path) = trace else { return ready.run_timed(params) };
-    let failed = |e: std::io::Error| {
-        vec![Diagnostic::new(codes::U0004, format!("cannot write {}: {e}", path.display()))]
-    };
+    let failed = |e: std::io::Error| vec![out::cannot_write(path, &e)];
     let mut sink = PerfettoSink::new(Unfinished::create(path).map_err(failed)?);
     let (outcome, report) = ready.run_traced(params, &mut sink)?;
     // Without a report there were no events: no file then.

@@ -13,7 +13,7 @@ use tandem_bir::EdgeKind;
 const MAX_READERS: usize = 128;
 
 /// Position of an instruction in its block.
-pub(super) type Pos = u32;
+pub(in crate::passes) type Pos = u32;
 
 #[derive(Clone, Debug)]
 struct Seg {
@@ -111,16 +111,37 @@ impl Strip {
 
 /// All storages of one block.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(in crate::passes) struct Touched {
     storages: FxHashMap<StorageKey, Vec<Strip>>,
 }
 
 impl Touched {
-    pub(super) fn clear(&mut self) {
+    pub(in crate::passes) fn clear(&mut self) {
         self.storages.clear();
     }
+    /// Position of the last access that meets a rectangle: the last write, or with `reads` also what was read since.
+    pub(in crate::passes) fn latest(&self, r: &Region, reads: bool) -> Option<Pos> {
+        let strips = self.storages.get(&r.key)?;
+        let first = strips.partition_point(|s| s.part_hi <= r.part_lo);
+        let mut latest = None;
+        for s in strips.get(first..)?.iter().take_while(|s| s.part_lo < r.part_hi) {
+            // the segment before may reach into the rectangle
+            let before = s.segs.range(..r.lo).next_back().filter(|(_, seg)| seg.hi > r.lo);
+            for (_, seg) in before.into_iter().chain(s.segs.range(r.lo..r.hi)) {
+                let read = if reads { seg.readers.last().copied() } else { None };
+                latest = latest.max(seg.writer).max(read);
+            }
+        }
+        latest
+    }
     /// Records an access and reports the edges it needs.
-    pub(super) fn access(&mut self, r: &Region, write: bool, at: Pos, edge: &mut dyn FnMut(Pos, EdgeKind)) {
+    pub(in crate::passes) fn access(
+        &mut self,
+        r: &Region,
+        write: bool,
+        at: Pos,
+        edge: &mut dyn FnMut(Pos, EdgeKind),
+    ) {
         if r.lo >= r.hi || r.part_lo >= r.part_hi {
             return;
         }

@@ -9,7 +9,7 @@
 //! Edges are transitively sufficient, not all pairs: a fence waits for the instructions that nothing later waits for, and
 //! only the first instructions after a fence name it. Time is linear in the instructions and the intervals they touch.
 
-mod interval;
+pub(super) mod interval;
 
 use crate::edit::is_meeting_point;
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};

@@ -2,9 +2,10 @@
 
 use super::{Cursor, Group, Lowering, Made};
 use crate::explain::BarrierRow;
+use crate::passes::build_deps::interval::{Pos, Touched};
 use crate::passes::build_deps::is_fence;
 use crate::storage::{Access, Region, for_each_access};
-use tandem_bir::{Attr, EngineKind, Inst, MemLocId, Opcode};
+use tandem_bir::{Attr, EngineKind, Inst, InstId, MemLocId, Opcode};
 
 /// Most instructions looked back at for a fence (our choice); beyond it the region counts as not fenced.
 const MAX_LOOK_BACK: usize = 4096;
@@ -16,6 +17,60 @@ pub(super) struct Remote {
     pub(super) read: Vec<(usize, MemLocId)>,
     /// Written by another core: an earlier read or write must be fenced.
     pub(super) written: Vec<(usize, MemLocId)>,
+}
+
+/// What a core did in the block at hand since its last barrier over all cores. Positions are those of the new list.
+#[derive(Debug, Default)]
+pub(super) struct Since {
+    /// Instructions looked at.
+    upto: usize,
+    barrier: Option<usize>,
+    /// Last fence that is no barrier.
+    fence: Option<usize>,
+    /// Locations touched, as a whole.
+    touched: Touched,
+    last_write: Option<usize>,
+    last_access: Option<usize>,
+    /// The same, of storage that is not known.
+    unknown_write: Option<usize>,
+    unknown_access: Option<usize>,
+}
+
+impl Since {
+    fn start_over(&mut self, barrier: usize) {
+        *self = Since { barrier: Some(barrier), ..Since::default() };
+    }
+
+    fn record(&mut self, r: Option<Region>, write: bool, at: usize) {
+        let at = Some(at);
+        self.last_access = at;
+        if write {
+            self.last_write = at;
+        }
+        match (r, at.and_then(|at| Pos::try_from(at).ok())) {
+            (Some(r), Some(pos)) => self.touched.access(&r, write, pos, &mut |_, _| {}),
+            _ => {
+                self.unknown_access = at;
+                if write {
+                    self.unknown_write = at;
+                }
+            }
+        }
+    }
+
+    /// Last access that meets one of the tiles: a write, or with `reads` any. Unknown storage meets everything.
+    fn latest(&self, tiles: &[Option<Region>], reads: bool) -> Option<usize> {
+        let (unknown, any) = if reads {
+            (self.unknown_access, self.last_access)
+        } else {
+            (self.unknown_write, self.last_write)
+        };
+        let each = tiles.iter().map(|t| match t {
+            Some(r) => self.touched.latest(r, reads).map(|p| p as usize).max(unknown),
+            None => any,
+        });
+        each.max().flatten()
+    }
 }
 
 impl Lowering<'_> {
@@ -78,7 +133,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Name of the barrier that already fences every core, or why there is none. The scan goes back inside the block, over
+    /// Name of the barrier that already fences every core, or why there is none. The look goes back inside the block, over
     /// what earlier groups were lowered to.
     pub(super) fn fenced(
         &self,
@@ -92,52 +147,63 @@ impl Lowering<'_> {
         let (reads, writes) = (whole(&remote.read), whole(&remote.written));
         let mut fence = String::new();
         for (core, (c, m)) in cursors.iter().zip(g.members).enumerate() {
-            let module = &self.p.modules[m.module];
-            let mut found = None;
-            for &i in c.new.iter().rev().take(MAX_LOOK_BACK) {
-                let inst = &module.insts[i];
-                if inst.opcode == Opcode::CoreBarrier && self.over_all_cores(inst) {
-                    found = Some(inst.name.to_string());
-                    break;
+            let mut since = c.since.borrow_mut();
+            self.bring_up(&mut since, &c.new, m.module);
+            let reach = c.new.len().saturating_sub(MAX_LOOK_BACK);
+            let near = |at: Option<usize>| at.filter(|at| *at >= reach);
+            let hit = since.latest(&reads, false).max(since.latest(&writes, true));
+            let (barrier, fence_at, hit) = (near(since.barrier), near(since.fence), near(hit));
+            let name = |at: usize| &self.p.modules[m.module].insts[c.new[at]].name;
+            match (barrier, fence_at, hit) {
+                (_, Some(f), _) if Some(f) > barrier && Some(f) >= hit => {
+                    return Err(format!("core {core} runs {} before it", name(f)));
                 }
-                if inst.opcode != Opcode::CoreBarrier && is_fence(inst) {
-                    return Err(format!("core {core} runs {} before it", inst.name));
+                (_, _, Some(h)) if Some(h) > barrier => {
+                    return Err(format!("core {core} touches a tile of it in {}", name(h)));
                 }
-                let mut hit = false;
-                for_each_access(inst, &mut |a, w| {
-                    let mut touch = |r: Option<Region>| {
-                        let meets = |list: &[Option<Region>]| {
-                            list.iter().any(|x| match (x, &r) {
-                                (Some(x), Some(r)) => x.meets(r),
-                                _ => true, // unknown storage: assume the worst
-                            })
-                        };
-                        hit |= (w && meets(&reads)) || meets(&writes);
-                    };
-                    match a {
-                        Access::Ap(ap) => touch(self.map.whole(m.module, module, ap.loc)),
-                        Access::Set(s) => {
-                            for &l in module.sets.get(s).map_or(&[][..], |s| &s.locs) {
-                                touch(self.map.whole(m.module, module, l));
-                            }
-                        }
-                        Access::Reg(_) => {}
-                    }
-                });
-                if hit && inst.opcode != Opcode::CoreBarrier {
-                    return Err(format!("core {core} touches a tile of it in {}", inst.name));
-                }
-            }
-            match found {
-                Some(name) => {
+                (Some(b), _, _) => {
                     if fence.is_empty() {
-                        fence = name;
+                        fence = name(b).to_string();
                     }
                 }
-                None => return Err(format!("no barrier before it in its block on core {core}")),
+                (None, _, _) => return Err(format!("no barrier before it in its block on core {core}")),
             }
         }
         Ok(fence)
+    }
+
+    /// Takes up the instructions of a core's new list that came since the last look.
+    fn bring_up(&self, since: &mut Since, list: &[InstId], mi: usize) {
+        let module = &self.p.modules[mi];
+        let is_barrier = |i: InstId| {
+            let inst = &module.insts[i];
+            inst.opcode == Opcode::CoreBarrier && self.over_all_cores(inst)
+        };
+        // what a barrier over all cores or the reach of the look leaves behind need not be read
+        let mut from = since.upto.max(list.len().saturating_sub(MAX_LOOK_BACK));
+        if let Some(k) = list.get(from..).unwrap_or(&[]).iter().rposition(|i| is_barrier(*i)) {
+            since.start_over(from + k);
+            from += k + 1;
+        }
+        for (at, &i) in list.iter().enumerate().skip(from) {
+            let inst = &module.insts[i];
+            if inst.opcode == Opcode::CoreBarrier {
+                continue;
+            }
+            if is_fence(inst) {
+                since.fence = Some(at);
+            }
+            for_each_access(inst, &mut |a, w| match a {
+                Access::Ap(ap) => since.record(self.map.whole(mi, module, ap.loc), w, at),
+                Access::Set(s) => {
+                    for &l in module.sets.get(s).map_or(&[][..], |s| &s.locs) {
+                        since.record(self.map.whole(mi, module, l), w, at);
+                    }
+                }
+                Access::Reg(_) => {}
+            });
+        }
+        since.upto = list.len();
     }
 
     fn over_all_cores(&self, b: &Inst) -> bool {

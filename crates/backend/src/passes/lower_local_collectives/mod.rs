@@ -41,6 +41,7 @@ use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use crate::storage::StorageMap;
 use group::{BlockGroups, Locality, Member, locality};
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::sync::Arc;
 use tandem_bir::diag::{Diagnostic, Loc, Severity, Site, codes};
 use tandem_bir::{
@@ -140,9 +141,11 @@ struct Made {
 }
 
 /// The new instruction list of one core's block, up to a cursor in the old one.
+#[derive(Default)]
 struct Cursor {
     new: Vec<InstId>,
     next: usize,
+    since: RefCell<barriers::Since>,
 }
 
 impl<'a> Lowering<'a> {
@@ -199,7 +202,7 @@ impl<'a> Lowering<'a> {
 
     fn block(&mut self, bg: &BlockGroups) -> Result<(), Stop> {
         let Some(first) = bg.groups.first() else { return Ok(()) };
-        let mut cursors: Vec<Cursor> = first.iter().map(|_| Cursor { new: Vec::new(), next: 0 }).collect();
+        let mut cursors: Vec<Cursor> = first.iter().map(|_| Cursor::default()).collect();
         let mut failed = false;
         for members in &bg.groups {
             for (c, m) in cursors.iter_mut().zip(members) {
