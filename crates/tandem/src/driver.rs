@@ -10,6 +10,7 @@ use crate::cli::{CompileArgs, LocalAllReduce, Ptcom, Transport};
 use crate::lnc;
 use crate::load::{Input, read_relative};
 use crate::progress::{Passes, Progress};
+use std::collections::HashMap;
 use std::path::Path;
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::link::{LinkOptions, LinkedProgram};
@@ -363,10 +364,13 @@ fn checked(input: Input, args: &CompileArgs, progress: &Progress, keep: bool) ->
             staged = to_lowered_with(staged, args, &mut Passes::new(progress, &mut none));
             if let Some(p) = &staged.program {
                 progress.stage("checking", 0);
-                let found = tandem_check::check(p, &check_options(args, p));
-                staged
-                    .diags
-                    .extend(found.into_iter().filter(|d| !staged.diags.contains(d)).collect::<Vec<_>>());
+                let mut found = tandem_check::check(p, &check_options(args, p));
+                let mut known: HashMap<&str, Vec<&Diagnostic>> = HashMap::new();
+                for d in &staged.diags {
+                    known.entry(&d.message).or_default().push(d);
+                }
+                found.retain(|d| !known.get(d.message.as_str()).is_some_and(|same| same.contains(&d)));
+                staged.diags.extend(found);
             }
         }
     }

@@ -39,6 +39,7 @@ pub(super) fn run(a: &CheckArgs, console: &Console) -> u8 {
             console.json(&sarif::document(diags, &file, code, json!({"verdict": verdict.to_json()})));
         }
     }
+    super::leave(staged);
     code
 }
 

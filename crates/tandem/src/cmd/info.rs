@@ -43,6 +43,7 @@ pub(super) fn run(a: &InfoArgs, console: &Console) -> u8 {
             Format::Json => console.json(&bir_json(p, *form)),
         },
     }
+    super::leave(input);
     0
 }
 

@@ -59,7 +59,9 @@ pub(super) fn run(a: &LowerArgs, console: &Console) -> u8 {
         console.findings(&d, a.format);
         return exit_code(&d);
     }
-    exit_code(&staged.diags)
+    let code = exit_code(&staged.diags);
+    super::leave(staged);
+    code
 }
 
 /// A name of `--print-after` that no pass has.
