@@ -409,9 +409,7 @@ impl Machine<'_> {
             .site(self.site(c, id).label(format!("reads `{mine}` in partition {part}")))
             .site(self.site(kc, ki).label(format!("writes `{theirs}` over it")))
             .note("both tensors are live between the two places, and their placements overlap")
-            .help(
-                "place one of them elsewhere, or name one as an alias of the other when they are one tensor",
-            );
+            .help("place one of them elsewhere; if they are one tensor, give it one name and two patterns");
         if let Some(o) = &mut self.overlap {
             o.found.push(((k.min(kl), k.max(kl)), d));
         }
