@@ -5,7 +5,7 @@
 
 mod judge;
 
-use judge::Judge;
+use judge::{Judge, unroll::unrolled};
 use std::path::PathBuf;
 use tandem_backend::pass::{PtcomMode, Transport};
 use tandem_bir::diag::{Diagnostic, codes};
@@ -127,7 +127,8 @@ fn every_barrier_of_a_kernel_is_needed() {
 
 /// Runs a changed program under the schedules and compares with the judge; whether the order was needed.
 fn judged(p: &Program, what: &str) -> bool {
-    let judge = Judge::new(p);
+    let straight = p.modules.iter().all(|m| m.blocks.len() == 1);
+    let judge = if straight { Judge::new(p) } else { Judge::new(&unrolled(p)) };
     assert!(!judge.deadlock(), "{what}: deadlock");
     let (cross, inner) = judge.races();
     let needed = cross || inner;
@@ -140,7 +141,8 @@ fn judged(p: &Program, what: &str) -> bool {
     needed
 }
 
-fn straight_programs() -> Vec<(String, Program)> {
+/// Every clean kernel, with loops or without, and by which transports it was lowered.
+fn programs(loops: bool) -> Vec<(String, Program)> {
     let mut out = Vec::new();
     for name in clean() {
         for transport in [Transport::Auto, Transport::Dma] {
@@ -148,7 +150,8 @@ fn straight_programs() -> Vec<(String, Program)> {
             let swaps =
                 kernel.bodies[0].iter().flat_map(|b| &b.body).any(|s| matches!(s.op, Operator::SendRecv(_)));
             let p = lowered(kernel, transport);
-            if p.modules.iter().all(|m| m.blocks.len() == 1) && (swaps || transport == Transport::Auto) {
+            let straight = p.modules.iter().all(|m| m.blocks.len() == 1);
+            if straight != loops && (swaps || transport == Transport::Auto) {
                 out.push((format!("{name} by {transport:?}"), p));
             }
         }
@@ -156,51 +159,53 @@ fn straight_programs() -> Vec<(String, Program)> {
     out
 }
 
-#[test]
-fn a_barrier_of_the_lowered_program_is_needed_or_implied() {
-    let (mut needed, mut implied) = (0, 0);
-    for (name, p) in straight_programs() {
-        assert!(!judged(&p, &name), "{name} has a race");
-        let barriers = |m: &tandem_bir::Module| -> Vec<InstId> {
-            let all = m.blocks.iter().flat_map(|(_, b)| b.insts.clone());
-            all.filter(|i| m.insts[*i].opcode == Opcode::CoreBarrier).collect()
-        };
-        for n in 0..barriers(&p.modules[0]).len() {
-            let mut q = p.clone();
-            let mut gone = String::new();
-            for m in &mut q.modules {
-                let b = barriers(m)[n];
-                gone = m.insts[b].name.to_string();
-                // What waited for the barrier waits for what the barrier waited for: the order inside the core stays.
-                let through = m.insts[b].deps.clone();
-                for (_, block) in m.blocks.iter_mut() {
-                    block.insts.retain(|i| *i != b);
+/// Instructions of a type, in program order.
+fn all_of(m: &tandem_bir::Module, op: Opcode) -> Vec<InstId> {
+    m.walk().into_iter().map(|w| w.2).filter(|i| m.insts[*i].opcode == op).collect()
+}
+
+/// Takes an instruction away. What waited for it waits for what it waited for: the order inside the core stays.
+fn without(m: &mut tandem_bir::Module, gone: InstId) -> String {
+    let through = m.insts[gone].deps.clone();
+    for (_, block) in m.blocks.iter_mut() {
+        block.insts.retain(|i| *i != gone);
+    }
+    for (_, inst) in m.insts.iter_mut() {
+        if inst.deps.iter().any(|d| d.inst == gone) {
+            inst.deps.retain(|d| d.inst != gone);
+            for d in &through {
+                if !inst.deps.iter().any(|x| x.inst == d.inst) {
+                    inst.deps.push(*d);
                 }
-                for (_, inst) in m.insts.iter_mut() {
-                    if inst.deps.iter().any(|d| d.inst == b) {
-                        inst.deps.retain(|d| d.inst != b);
-                        for d in &through {
-                            if !inst.deps.iter().any(|x| x.inst == d.inst) {
-                                inst.deps.push(*d);
-                            }
-                        }
-                    }
-                }
-            }
-            if judged(&q, &format!("{name} without {gone}")) {
-                needed += 1;
-            } else {
-                implied += 1;
             }
         }
     }
-    assert!(needed >= 15 && implied >= 5, "{needed} needed, {implied} implied");
+    m.insts[gone].name.to_string()
 }
 
-#[test]
-fn an_edge_of_the_lowered_program_is_needed_or_implied() {
-    let (mut needed, mut implied) = (0, 0);
-    for (name, p) in straight_programs() {
+/// Barriers taken away from both cores in turn: how many were needed, and how many others implied.
+fn barriers_removed(programs: Vec<(String, Program)>) -> (usize, usize) {
+    let mut count = (0, 0);
+    for (name, p) in programs {
+        assert!(!judged(&p, &name), "{name} has a race");
+        for n in 0..all_of(&p.modules[0], Opcode::CoreBarrier).len() {
+            let mut q = p.clone();
+            let mut gone = String::new();
+            for m in &mut q.modules {
+                let b = all_of(m, Opcode::CoreBarrier)[n];
+                gone = without(m, b);
+            }
+            let needed = judged(&q, &format!("{name} without {gone}"));
+            *(if needed { &mut count.0 } else { &mut count.1 }) += 1;
+        }
+    }
+    count
+}
+
+/// Edges taken away in turn: how many were needed, and how many others implied.
+fn edges_removed(programs: Vec<(String, Program)>) -> (usize, usize) {
+    let mut count = (0, 0);
+    for (name, p) in programs {
         for c in 0..p.modules.len() {
             let all: Vec<InstId> = p.modules[c].blocks.iter().flat_map(|(_, b)| b.insts.clone()).collect();
             for i in all {
@@ -208,14 +213,80 @@ fn an_edge_of_the_lowered_program_is_needed_or_implied() {
                     let mut q = p.clone();
                     let d = q.modules[c].insts[i].deps.remove(k);
                     let [from, to] = [d.inst, i].map(|i| p.modules[c].insts[i].name.clone());
-                    if judged(&q, &format!("{name}, core {c}, without {from} -> {to}")) {
-                        needed += 1;
-                    } else {
-                        implied += 1;
-                    }
+                    let needed = judged(&q, &format!("{name}, core {c}, without {from} -> {to}"));
+                    *(if needed { &mut count.0 } else { &mut count.1 }) += 1;
                 }
             }
         }
     }
+    count
+}
+
+#[test]
+fn a_barrier_of_the_lowered_program_is_needed_or_implied() {
+    let (needed, implied) = barriers_removed(programs(false));
+    assert!(needed >= 15 && implied >= 5, "{needed} needed, {implied} implied");
+}
+
+#[test]
+fn an_edge_of_the_lowered_program_is_needed_or_implied() {
+    let (needed, implied) = edges_removed(programs(false));
     assert!(needed >= 100 && implied >= 50, "{needed} needed, {implied} implied");
+}
+
+#[test]
+fn a_barrier_of_a_lowered_loop_is_needed_or_implied() {
+    let (needed, implied) = barriers_removed(programs(true));
+    assert!(needed >= 3 && implied >= 3, "{needed} needed, {implied} implied");
+}
+
+#[test]
+fn an_edge_of_a_lowered_loop_is_needed_or_implied() {
+    let (needed, implied) = edges_removed(programs(true));
+    assert!(needed >= 20 && implied >= 20, "{needed} needed, {implied} implied");
+}
+
+#[test]
+fn a_swap_inside_a_loop_is_needed() {
+    let mut removed = 0;
+    for (name, p) in programs(true) {
+        for n in 0..all_of(&p.modules[0], Opcode::GpsimdSb2Sb).len() {
+            // From both cores: what it would have brought is never written.
+            let mut q = p.clone();
+            for m in &mut q.modules {
+                let s = all_of(m, Opcode::GpsimdSb2Sb)[n];
+                without(m, s);
+            }
+            for s in SCHEDULES {
+                let o = run(&q, s);
+                let e = errors(&o.diagnostics);
+                let per_core: Vec<usize> = (0..2)
+                    .map(|c| e.iter().filter(|d| d.sites[0].core.is_some_and(|x| x.0 == c)).count())
+                    .collect();
+                let undefined = e.iter().all(|d| d.code == codes::S0021) && per_core == [1, 1];
+                assert!(undefined, "{name} without swap {n}, {s:?}: {:#?}", o.diagnostics);
+            }
+            // From one core: the other one waits for ever.
+            for c in 0..2 {
+                let mut q = p.clone();
+                let s = all_of(&q.modules[c], Opcode::GpsimdSb2Sb)[n];
+                without(&mut q.modules[c], s);
+                let found = tandem_check::check(&q, &tandem_check::CheckOptions::default());
+                assert!(!errors(&found).is_empty(), "{name}: core {c} without swap {n}");
+                for s in SCHEDULES {
+                    let o = run(&q, s);
+                    let e = errors(&o.diagnostics);
+                    let stops = e.iter().filter(|d| d.code.info().id.starts_with("S001")).count();
+                    let told = o.wait_for.as_ref().is_some_and(|w| !w.blocked.is_empty());
+                    assert!(
+                        stops == 1 && told,
+                        "{name}: core {c} without swap {n}, {s:?}: {:#?}",
+                        o.diagnostics
+                    );
+                }
+            }
+            removed += 1;
+        }
+    }
+    assert!(removed >= 1, "{removed}");
 }

@@ -1,6 +1,9 @@
 //! A judge of order that shares nothing with the checks: everything that happens on two cores as a graph, paths by search,
 //! all pairs of accesses compared. For lowered programs of one block per core.
 
+#[allow(dead_code, reason = "not every test has loops")]
+pub(crate) mod unroll;
+
 use tandem_bir::analysis::footprint::{Footprint, StorageMap, overlaps};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::verify::effective_engine;
