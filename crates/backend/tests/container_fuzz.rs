@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use tandem_backend::container::format::{Kind, assemble};
-use tandem_backend::container::{WriteOptions, decode, encode, info, read_sections, round_trip};
+use tandem_backend::container::{WriteOptions, check, decode, encode, info, read_sections, round_trip};
 use tandem_backend::decode::disasm::disasm;
 use tandem_backend::link::{LinkOptions, link};
 use tandem_bir::ArchLevel;
@@ -45,6 +45,12 @@ fn look(b: &[u8]) {
             // the other reading of +0x21 is an option of the file
             assert!(again.is_ok_and(|a| a == b) || b.windows(14).any(|w| w == b"peer-partition"));
         }
+    }
+    // without the program the verdict is the same
+    match (decode(b), check(b)) {
+        (Ok(_), Ok(n)) => assert_eq!(n, read_sections(b).expect("reads").num_bundles()),
+        (Err(a), Err(b)) => assert_eq!((a.code, a.message, a.sites), (b.code, b.message, b.sites)),
+        (a, b) => panic!("decode {:?}, check {b:?}", a.err()),
     }
     match round_trip(b) {
         Err(e) => assert!(e.sites.iter().any(|s| s.offset.is_some()), "no offset: {}", e.message),

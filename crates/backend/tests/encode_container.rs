@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tandem_backend::container::format::{Kind, assemble};
-use tandem_backend::container::{WriteOptions, decode, encode, info, read_sections};
-use tandem_backend::decode::disasm::{disasm, own_layouts};
+use tandem_backend::container::{WriteOptions, check, decode, encode, info, read_sections};
+use tandem_backend::decode::disasm::{disasm, own_layouts, to_json, write_json};
 use tandem_backend::encode::opcodes;
 use tandem_backend::link::{LinkOptions, link};
 use tandem_bir::ArchLevel;
@@ -36,6 +36,23 @@ fn every_truncation_is_refused_with_an_offset() {
     let mut longer = b.clone();
     longer.push(0);
     assert!(decode(&longer).is_err());
+}
+
+/// Written in pieces or at once, a disassembly is the same.
+#[test]
+fn a_disassembly_in_pieces_is_the_whole() {
+    for name in [SWAP, "18_loop_cmpbranch_f32.klr", "09_all_gather_hbm_dim0_f32.klr"] {
+        for debug in [true, false] {
+            let c = read_sections(&container(name, debug)).expect("reads");
+            let mut v = to_json(&c);
+            let more = serde_json::json!([{"code": "X"}]);
+            v.as_object_mut().expect("an object").insert("diagnostics".into(), more.clone());
+            let mut text = String::new();
+            write_json(&c, &[("diagnostics", more)], &mut |piece| text.push_str(piece));
+            assert_eq!(text, serde_json::to_string_pretty(&v).expect("text"), "{name}");
+            assert_eq!(check(&container(name, debug)).expect("sound"), c.num_bundles());
+        }
+    }
 }
 
 #[test]

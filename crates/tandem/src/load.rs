@@ -52,6 +52,31 @@ pub fn load(path: &Path) -> Result<Input, Vec<Diagnostic>> {
     parse(bytes(path)?, path)
 }
 
+/// An input that is looked at and not run.
+#[derive(Debug)]
+pub enum ToShow {
+    /// A container: its bytes, checked. Its program is not built.
+    Container(Vec<u8>),
+    /// Anything else.
+    Other(Input),
+}
+
+/// Reads as [`load`] does, without the program of a container.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn load_to_show(path: &Path) -> Result<ToShow, Vec<Diagnostic>> {
+    if path.is_dir() {
+        return load(path).map(ToShow::Other);
+    }
+    let bytes = bytes(path)?;
+    if container::is_container(&bytes) {
+        container::check(&bytes).map_err(|d| vec![d])?;
+        return Ok(ToShow::Container(bytes));
+    }
+    parse(bytes, path).map(ToShow::Other)
+}
+
 /// The bytes of a file or of standard input (`-`).
 ///
 /// # Errors

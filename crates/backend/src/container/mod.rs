@@ -21,8 +21,8 @@ pub fn info(c: &Container) -> serde_json::Value {
         .filter(|s| s.kind == format::Kind::Stream)
         .map(|s| {
             let mut by: std::collections::BTreeMap<&'static str, usize> = std::collections::BTreeMap::new();
-            for b in c.records(s) {
-                *by.entry(crate::encode::opcodes::name(b.opcode())).or_default() += 1;
+            for opcode in s.bytes.iter().step_by(crate::encode::BUNDLE_BYTES) {
+                *by.entry(crate::encode::opcodes::name(*opcode)).or_default() += 1;
             }
             let engine = tandem_bir::EngineKind::from_ordinal(u16::from(s.engine)).map_or("?", |e| e.name());
             serde_json::json!({"core": s.core, "engine": engine, "bundles": s.bytes.len() / 64, "opcodes": by})

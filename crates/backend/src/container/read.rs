@@ -6,7 +6,7 @@
 
 use super::format::*;
 use super::json;
-use super::write::{Records, View, WriteOptions, dtype, table_sections};
+use super::write::{Records, StartBits, Starts, View, WriteOptions, dtype, table_sections};
 use crate::decode::Index;
 use crate::decode::draft::DecodeCtx;
 use crate::decode::patch::Patch;
@@ -281,7 +281,7 @@ fn built(bytes: &[u8], keep: Keep) -> Result<(LinkedProgram, usize), Diagnostic>
             list.iter()
                 .map(|s| View {
                     records: Records::File(bytes.get(s.bytes.clone()).unwrap_or(&[])),
-                    starts: &s.starts,
+                    starts: Starts::Bits(&s.starts),
                     patches: &s.patches,
                 })
                 .collect()
@@ -518,7 +518,7 @@ fn patches(c: &Container, core: u8, engine: u8) -> Result<Vec<(u32, Patch)>, Dia
 /// A stream that was built: where its records lie, and the first of each instruction.
 struct BuiltStream {
     bytes: std::ops::Range<usize>,
-    starts: Vec<u32>,
+    starts: StartBits,
     patches: Vec<(u32, Patch)>,
 }
 
@@ -570,7 +570,7 @@ fn build(b: &[u8], l: &Layout, c: &Container, keep: Keep) -> Result<Built, Diagn
             let debug = debug["records"].as_array().map_or(&[][..], Vec::as_slice);
             let mut d = debug.iter().peekable();
             let mut known = Vec::new();
-            let mut starts: Vec<u32> = Vec::new();
+            let mut starts = StartBits::default();
             let mut targets: Vec<(u32, i64)> = Vec::new();
             let mut last = Opcode::NoOp;
             let locs = &mut p.locs;
@@ -625,7 +625,7 @@ fn build(b: &[u8], l: &Layout, c: &Container, keep: Keep) -> Result<Built, Diagn
                 if pointed {
                     record_of[core].insert((u64::from(part.engine), u64::from(start)), id);
                 }
-                starts.push(start);
+                starts.add(start);
                 insts.push(id);
                 Ok(())
             })?;
@@ -636,14 +636,15 @@ fn build(b: &[u8], l: &Layout, c: &Container, keep: Keep) -> Result<Built, Diagn
                 return Err(bad(codes::E0105, dat, "the debug table has another length than its stream"));
             }
             let mut branches = Vec::with_capacity(targets.len());
+            let counts = starts.counts();
             for (k, to) in targets {
-                let t = u32::try_from(to).ok().and_then(|t| starts.binary_search(&t).ok());
+                let t = u32::try_from(to).ok().and_then(|t| starts.place(&counts, t));
                 let Some(t) = t else {
-                    let at = starts.get(k as usize).copied().unwrap_or(0) as usize;
+                    let at = starts.iter().nth(k as usize).unwrap_or(0) as usize;
                     let text = format!("the branch jumps to record {to}, where no instruction starts");
                     return Err(bad(codes::E0104, from + at * BUNDLE_BYTES, text));
                 };
-                branches.push((k, t as u32));
+                branches.push((k, t));
             }
             for (at, mut told) in known {
                 told.inst = insts[at];

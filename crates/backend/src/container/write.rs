@@ -92,17 +92,69 @@ impl Records<'_> {
     }
 }
 
+/// First record of each instruction.
+#[derive(Clone, Copy)]
+pub(super) enum Starts<'a> {
+    List(&'a [u32]),
+    Bits(&'a StartBits),
+}
+
+impl Starts<'_> {
+    fn iter(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match self {
+            Starts::List(l) => Box::new(l.iter().copied()),
+            Starts::Bits(b) => Box::new(b.iter()),
+        }
+    }
+}
+
+/// First records of instructions as one bit for every record: a long stream has millions.
+#[derive(Default)]
+pub(super) struct StartBits(Vec<u64>);
+
+impl StartBits {
+    pub(super) fn add(&mut self, record: u32) {
+        let k = record as usize / 64;
+        if self.0.len() <= k {
+            self.0.resize(k + 1, 0);
+        }
+        if let Some(w) = self.0.get_mut(k) {
+            *w |= 1 << (record % 64);
+        }
+    }
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().enumerate().flat_map(|(k, w)| {
+            let mut w = *w;
+            std::iter::from_fn(move || {
+                let b = (w != 0).then(|| w.trailing_zeros())?;
+                w &= w - 1;
+                Some(64 * k as u32 + b)
+            })
+        })
+    }
+    /// Records before each word at which an instruction starts, for [`StartBits::place`].
+    pub(super) fn counts(&self) -> Vec<u32> {
+        let add = |n: &mut u32, w: &u64| Some(std::mem::replace(n, *n + w.count_ones()));
+        self.0.iter().scan(0u32, add).collect()
+    }
+    /// Which instruction starts at a record.
+    pub(super) fn place(&self, counts: &[u32], record: u32) -> Option<u32> {
+        let (w, n) = (*self.0.get(record as usize / 64)?, *counts.get(record as usize / 64)?);
+        let below = (1u64 << (record % 64)) - 1;
+        (w >> (record % 64) & 1 == 1).then(|| n + (w & below).count_ones())
+    }
+}
+
 /// What tables need to know of a stream.
 pub(super) struct View<'a> {
     pub(super) records: Records<'a>,
-    /// First record of each instruction.
-    pub(super) starts: &'a [u32],
+    pub(super) starts: Starts<'a>,
     pub(super) patches: &'a [(u32, Patch)],
 }
 
 impl<'a> View<'a> {
     fn of(s: &'a StreamImage) -> View<'a> {
-        View { records: Records::Encoded(&s.records), starts: &s.starts, patches: &s.patches }
+        View { records: Records::Encoded(&s.records), starts: Starts::List(&s.starts), patches: &s.patches }
     }
 }
 
@@ -143,9 +195,9 @@ pub(super) fn table_sections(
             let mut queues: Vec<String> = Vec::new();
             let mut debug = Vec::new();
             let mut tensors = Tensors::default();
-            for (i, start) in stream.insts.iter().zip(s.starts) {
+            for (i, start) in stream.insts.iter().zip(s.starts.iter()) {
                 let inst = &m.insts[*i];
-                let b = s.records.get(*start);
+                let b = s.records.get(start);
                 if let Some(b) = b.filter(|b| b.opcode() == 0xD4) {
                     let q = queue_name(stream.engine, is_remote_copy(m, inst));
                     let addr =
@@ -159,7 +211,7 @@ pub(super) fn table_sections(
                     }
                 }
                 if opts.debug {
-                    debug.push(debug_entry(p, c, *i, *start, &order, &mut tensors));
+                    debug.push(debug_entry(p, c, *i, start, &order, &mut tensors));
                 }
             }
             if !dma.is_empty() {
@@ -246,7 +298,7 @@ fn positions(p: &LinkedProgram, image: &[Vec<View<'_>>]) -> FxHashMap<(u32, Inst
     let mut out = FxHashMap::default();
     for (c, core) in image.iter().enumerate() {
         for (s, stream) in core.iter().zip(&p.cores[c].streams) {
-            for (i, start) in stream.insts.iter().zip(s.starts) {
+            for (i, start) in stream.insts.iter().zip(s.starts.iter()) {
                 let interesting = matches!(
                     p.program.modules[c].insts[*i].opcode,
                     Opcode::CoreBarrier | Opcode::TensorCompletion | Opcode::GpsimdSb2Sb
@@ -254,7 +306,7 @@ fn positions(p: &LinkedProgram, image: &[Vec<View<'_>>]) -> FxHashMap<(u32, Inst
                 if interesting {
                     out.insert(
                         (c as u32, *i),
-                        [c as u64, u64::from(engine_ordinal(stream.engine)), u64::from(*start)],
+                        [c as u64, u64::from(engine_ordinal(stream.engine)), u64::from(start)],
                     );
                 }
             }

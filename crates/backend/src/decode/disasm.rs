@@ -2,7 +2,7 @@
 
 use super::pieces::{Index, Piece};
 use crate::container::Container;
-use crate::container::format::Kind as Section;
+use crate::container::format::{Kind as Section, Section as SectionOf};
 use crate::encode::addr::{Addr4, Addr8, INDIRECT_BIT};
 use crate::encode::bundle::Bundle;
 use crate::encode::desc::get_tensor;
@@ -286,19 +286,49 @@ struct Explained {
 /// Text of one stream. `names` are sorted by first record.
 pub fn stream(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> String {
     let mut out = String::new();
-    for e in explain(records, arch, names) {
-        let Explained { index, opcode, name, mark, sync, label, fields } = e;
-        let mark = if mark.is_empty() { String::new() } else { format!(" ({mark})") };
-        let label = label.map_or_else(String::new, |l| format!("  ; {l}"));
-        let _ = writeln!(out, "{index:>6} {opcode:02X} {name}{mark}{sync}{label}");
-        out.push_str(&fields);
-    }
+    explain(records, arch, names, &mut |e, _| out.push_str(&e.text()));
     out
 }
 
-fn explain(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> Vec<Explained> {
+impl Explained {
+    fn text(&self) -> String {
+        let Explained { index, opcode, name, mark, sync, label, fields } = self;
+        let mark = if mark.is_empty() { String::new() } else { format!(" ({mark})") };
+        let label = label.as_ref().map_or_else(String::new, |l| format!("  ; {l}"));
+        format!("{index:>6} {opcode:02X} {name}{mark}{sync}{label}\n{fields}")
+    }
+    fn json(&self, b: &Bundle) -> Value {
+        // A line of text is `+offset name: value`; what is no field has neither.
+        let field = |line: &str| {
+            let line = line.trim();
+            let parts = line.strip_prefix('+').and_then(|l| {
+                let (off, rest) = l.split_once(' ')?;
+                let (name, value) = rest.split_once(": ")?;
+                Some((u8::from_str_radix(off, 16).ok()?, name, value))
+            });
+            match parts {
+                Some((off, name, value)) => json!({"offset": off, "name": name, "value": value}),
+                None => json!({"offset": null, "name": null, "value": line}),
+            }
+        };
+        let bytes: String = b.0.iter().fold(String::new(), |mut s, x| {
+            let _ = write!(s, "{x:02x}");
+            s
+        });
+        json!({
+            "index": self.index, "opcode": self.opcode, "name": self.name, "remark": self.mark, "sync": self.sync.trim(),
+            "instruction": self.label, "bytes": bytes, "fields": self.fields.lines().map(field).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn explain(
+    records: &[Bundle],
+    arch: ArchLevel,
+    names: &[(u32, String)],
+    sink: &mut dyn FnMut(&Explained, &Bundle),
+) {
     let index = Index::default();
-    let mut out = Vec::new();
     let mut at = 0;
     let mut next = 0;
     while at < records.len() {
@@ -325,7 +355,7 @@ fn explain(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> Vec<
                 (None, _) => "no instruction",
                 _ => "",
             };
-            out.push(Explained {
+            let e = Explained {
                 index: at + k,
                 opcode: b.opcode(),
                 name: opcodes::name(b.opcode()),
@@ -336,15 +366,25 @@ fn explain(records: &[Bundle], arch: ArchLevel, names: &[(u32, String)]) -> Vec<
                     Some(f) => fields(b, f, arch),
                     None => plain_fields(b, arch, matches!(piece, Some(Piece::Collective))),
                 },
-            });
+            };
+            sink(&e, b);
         }
         at += n;
     }
-    out
 }
+
+/// Text that is handed on in pieces of this size (our choice).
+const PIECE: usize = 1 << 16;
 
 /// Text of a container: its streams in order.
 pub fn disasm(c: &Container) -> String {
+    let mut out = String::new();
+    write_text(c, &mut |piece| out.push_str(piece));
+    out
+}
+
+/// Text of a container, in pieces: that of a long one is many times its size.
+pub fn write_text(c: &Container, sink: &mut dyn FnMut(&str)) {
     let mut out = String::from(
         "; byte +0x21 of Sb2sbCollective: number of active partitions (another reading: base partition on the peer)\n",
     );
@@ -360,47 +400,81 @@ pub fn disasm(c: &Container) -> String {
             engine.external_name(),
             records.len()
         );
-        out.push_str(&stream(&records, c.arch, &names));
+        explain(&records, c.arch, &names, &mut |e, _| {
+            out.push_str(&e.text());
+            if out.len() >= PIECE {
+                sink(&out);
+                out.clear();
+            }
+        });
     }
-    out
+    sink(&out);
 }
 
 /// The same for programs: streams in order, each a list of records with their bytes and fields.
 pub fn to_json(c: &Container) -> Value {
-    // A line of text is `+offset name: value`; what is no field has neither.
-    let field = |line: &str| {
-        let line = line.trim();
-        let parts = line.strip_prefix('+').and_then(|l| {
-            let (off, rest) = l.split_once(' ')?;
-            let (name, value) = rest.split_once(": ")?;
-            Some((u8::from_str_radix(off, 16).ok()?, name, value))
-        });
-        match parts {
-            Some((off, name, value)) => json!({"offset": off, "name": name, "value": value}),
-            None => json!({"offset": null, "name": null, "value": line}),
-        }
-    };
     let streams = c.sections.iter().filter(|s| s.kind == Section::Stream).map(|s| {
-        let engine = EngineKind::from_ordinal(u16::from(s.engine)).unwrap_or(EngineKind::Unassigned);
-        let names = c.section(Section::Debug, s.core, s.engine).map_or_else(Vec::new, |d| labels(&d.bytes));
-        let records = c.records(s);
-        let rows: Vec<Value> = explain(&records, c.arch, &names)
-            .into_iter()
-            .zip(&records)
-            .map(|(e, b)| {
-                let bytes: String = b.0.iter().fold(String::new(), |mut s, x| {
-                    let _ = write!(s, "{x:02x}");
-                    s
-                });
-                json!({
-                    "index": e.index, "opcode": e.opcode, "name": e.name, "remark": e.mark, "sync": e.sync.trim(),
-                    "instruction": e.label, "bytes": bytes, "fields": e.fields.lines().map(field).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        json!({"core": s.core, "engine": engine.name(), "records": rows})
+        let mut rows: Vec<Value> = Vec::new();
+        each_row(c, s, &mut |v| rows.push(v));
+        let (core, engine) = (s.core, engine_name(s));
+        json!({"core": core, "engine": engine, "records": rows})
     });
     json!({"arch": c.arch.name(), "streams": streams.collect::<Vec<_>>()})
+}
+
+fn engine_name(s: &SectionOf) -> &'static str {
+    EngineKind::from_ordinal(u16::from(s.engine)).unwrap_or(EngineKind::Unassigned).name()
+}
+
+fn each_row(c: &Container, s: &SectionOf, sink: &mut dyn FnMut(Value)) {
+    let names = c.section(Section::Debug, s.core, s.engine).map_or_else(Vec::new, |d| labels(&d.bytes));
+    explain(&c.records(s), c.arch, &names, &mut |e, b| sink(e.json(b)));
+}
+
+/// The indented text of [`to_json`] with `more` beside its members, in pieces.
+pub fn write_json(c: &Container, more: &[(&str, Value)], sink: &mut dyn FnMut(&str)) {
+    let streams: Vec<&SectionOf> = c.sections.iter().filter(|s| s.kind == Section::Stream).collect();
+    // what stands around the records, with a mark in place of each list
+    let mark = |k: usize| format!("\u{1}{k}");
+    let frame: Vec<Value> = streams
+        .iter()
+        .enumerate()
+        .map(|(k, s)| json!({"core": s.core, "engine": engine_name(s), "records": mark(k)}))
+        .collect();
+    let mut v = json!({"arch": c.arch.name(), "streams": frame});
+    if let Some(m) = v.as_object_mut() {
+        m.extend(more.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
+    }
+    let text = serde_json::to_string_pretty(&v).unwrap_or_default();
+    let mut rest = text.as_str();
+    let mut out = String::new();
+    for (k, s) in streams.iter().enumerate() {
+        let quoted = serde_json::to_string(&mark(k)).unwrap_or_default();
+        let Some((before, after)) = rest.split_once(quoted.as_str()) else { continue };
+        rest = after;
+        out.push_str(before);
+        let line = before.rsplit('\n').next().unwrap_or("");
+        let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+        let mut any = false;
+        each_row(c, s, &mut |row| {
+            out.push_str(if any { "," } else { "[" });
+            any = true;
+            for line in serde_json::to_string_pretty(&row).unwrap_or_default().lines() {
+                let _ = write!(out, "\n{indent}  {line}");
+            }
+            if out.len() >= PIECE {
+                sink(&out);
+                out.clear();
+            }
+        });
+        if any {
+            let _ = write!(out, "\n{indent}]");
+        } else {
+            out.push_str("[]");
+        }
+    }
+    out.push_str(rest);
+    sink(&out);
 }
 
 /// Names and positions of a debug table.

@@ -19,6 +19,7 @@
 use super::expand::{ENGINES, engine_index};
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::{SemUpdate, SemWait, SyncInfo};
 use tandem_bir::linked::{SEM_ENGINE, SEM_QUEUE, is_remote_copy};
 use tandem_bir::{Attr, BlockId, EngineKind, Inst, InstId, Module, Opcode, Operand, Origin, Program};
@@ -76,15 +77,69 @@ fn max(a: &mut Clock, b: &Clock) {
     }
 }
 
+/// What the walk over a block knows of an instruction.
+struct Known {
+    /// Place in the block's list.
+    order: u32,
+    /// Source of its completion, and which completion of it this is.
+    source: u8,
+    pos: u32,
+    /// Position of the notice it sends; 0 for none.
+    notice: u32,
+    /// What has completed when it has.
+    after: Clock,
+}
+
+/// The instructions of a block that were walked over, by id. One table serves all blocks.
+#[derive(Default)]
+struct Walked {
+    /// Place in `list` plus one, by instruction; 0 for none.
+    at: Vec<u32>,
+    list: Vec<Known>,
+    ids: Vec<InstId>,
+}
+
+impl Walked {
+    fn get(&self, i: InstId) -> Option<&Known> {
+        let k = (*self.at.get(i.index())?).checked_sub(1)?;
+        self.list.get(k as usize)
+    }
+    fn get_mut(&mut self, i: InstId) -> Option<&mut Known> {
+        let k = (*self.at.get(i.index())?).checked_sub(1)?;
+        self.list.get_mut(k as usize)
+    }
+    fn insert(&mut self, i: InstId, known: Known) {
+        if self.at.len() <= i.index() {
+            self.at.resize(i.index() + 1, 0);
+        }
+        self.list.push(known);
+        self.ids.push(i);
+        if let Some(at) = self.at.get_mut(i.index()) {
+            *at = self.list.len() as u32;
+        }
+    }
+    /// Forgets a block in the time that it took.
+    fn clear(&mut self) {
+        for i in self.ids.drain(..) {
+            if let Some(at) = self.at.get_mut(i.index()) {
+                *at = 0;
+            }
+        }
+        self.list.clear();
+    }
+}
+
 /// Allocates the semaphores of one core. Returns the number of waits and of posts.
 pub fn allocate(m: &mut Module, blocks: &[BlockId], used: &[EngineKind]) -> (usize, usize) {
     let several = blocks.len() > 1;
     let mut totals = (0, 0);
+    let mut walked = Walked::default();
     for &b in blocks {
         if several {
             join_block(m, b, used);
         }
-        let (w, p) = block(m, b, used, several);
+        let (w, p) = block(m, b, used, several, &mut walked);
+        walked.clear();
         totals.0 += w;
         totals.1 += p;
     }
@@ -132,19 +187,20 @@ struct Need {
     waits: Vec<(usize, u32)>,
 }
 
-fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usize, usize) {
+fn block(
+    m: &mut Module,
+    b: BlockId,
+    used: &[EngineKind],
+    several: bool,
+    walked: &mut Walked,
+) -> (usize, usize) {
     let list = m.blocks[b].insts.clone();
     let mut pos = [0u32; SOURCES];
     // instruction at (source, position)
     let mut at: [Vec<InstId>; SOURCES] = Default::default();
-    let mut order: FxHashMap<InstId, usize> = FxHashMap::default();
-    let mut place: FxHashMap<InstId, (usize, u32)> = FxHashMap::default();
-    let mut after: FxHashMap<InstId, Clock> = FxHashMap::default();
     let mut known: [Clock; 5] = [[0; SOURCES]; 5];
     let mut queue_clock: [Clock; SOURCES] = [[0; SOURCES]; SOURCES];
     let mut needs: Vec<(InstId, Need)> = Vec::with_capacity(list.len());
-    // position of a transfer's notice in its source
-    let mut notices: FxHashMap<InstId, u32> = FxHashMap::default();
     let mut fence: Option<InstId> = None;
     let mut k = 0;
     while k < list.len() {
@@ -168,15 +224,17 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
                 pos[e] += 1;
                 at[e].push(g);
                 known[e][e] = pos[e];
-                order.insert(g, k);
-                place.insert(g, (e, pos[e]));
+                let (order, source) = (k as u32, e as u8);
+                walked.insert(g, Known { order, source, pos: pos[e], notice: 0, after: known[e] });
                 max(&mut joined, &known[e]);
                 needs.push((g, Need { waits }));
             }
             for &g in group {
                 let e = engine_index(m.insts[g].engine).unwrap_or(0);
                 max(&mut known[e], &joined);
-                after.insert(g, known[e]);
+                if let Some(w) = walked.get_mut(g) {
+                    w.after = known[e];
+                }
             }
             k += n;
             continue;
@@ -185,12 +243,12 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         let s = source(m, &m.insts[id]);
         let addressed = reads_its_address(&m.insts[id]);
         let mut producers: Vec<InstId> =
-            m.insts[id].deps.iter().map(|d| d.inst).filter(|d| place.contains_key(d)).collect();
+            m.insts[id].deps.iter().map(|d| d.inst).filter(|d| walked.get(*d).is_some()).collect();
         if op == Opcode::CoreBarrier {
             producers.extend(at.iter().filter_map(|l| l.last().copied()));
         }
         producers.extend(fence);
-        producers.sort_unstable_by_key(|p| std::cmp::Reverse(order.get(p).copied().unwrap_or(0)));
+        producers.sort_unstable_by_key(|p| std::cmp::Reverse(walked.get(*p).map_or(0, |w| w.order)));
         producers.dedup();
         let mut waits = Vec::new();
         let mut own: Clock = known[e];
@@ -203,43 +261,39 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
             }
         }
         for p in producers {
-            let Some(&(ps, pp)) = place.get(&p) else { continue };
-            if let Some(&n) = notices.get(&p)
-                && known[e][ps + QUEUES] < n
-            {
-                waits.push((ps + QUEUES, n));
-                known[e][ps + QUEUES] = n;
+            let Some(w) = walked.get(p) else { continue };
+            let (ps, pp) = (usize::from(w.source), w.pos);
+            if w.notice > 0 && known[e][ps + QUEUES] < w.notice {
+                waits.push((ps + QUEUES, w.notice));
+                known[e][ps + QUEUES] = w.notice;
             }
             // Transfers of a queue move their data in order, but their addresses are made when they are issued.
             if known[e][ps] >= pp || (s == ps && s >= FIRST_QUEUE && !addressed) {
                 continue;
             }
             waits.push((ps, pp));
-            if let Some(c) = after.get(&p) {
-                max(&mut known[e], c);
-                max(&mut own, c);
-            }
+            max(&mut known[e], &w.after);
+            max(&mut own, &w.after);
             known[e][ps] = known[e][ps].max(pp);
         }
         pos[s] += 1;
         at[s].push(id);
-        order.insert(id, k);
-        place.insert(id, (s, pos[s]));
+        let mut notice = 0;
         if s >= FIRST_QUEUE && notified_core(m, &m.insts[id]).is_some() {
             pos[s + QUEUES] += 1;
             at[s + QUEUES].push(id);
-            notices.insert(id, pos[s + QUEUES]);
+            notice = pos[s + QUEUES];
         }
         if s == e {
             known[e][e] = pos[e];
-            after.insert(id, known[e]);
+            own = known[e];
         } else {
             max(&mut own, &known[e]);
             max(&mut own, &queue_clock[s]);
             own[s] = pos[s];
             queue_clock[s] = own;
-            after.insert(id, own);
         }
+        walked.insert(id, Known { order: k as u32, source: s as u8, pos: pos[s], notice, after: own });
         if op == Opcode::CoreBarrier {
             fence = Some(id);
         }
@@ -270,10 +324,8 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         posts[*s].push(*p);
     }
     // a transfer that notifies completes for its own core too: the peer takes the number of that semaphore
-    for id in list.iter().filter(|id| notices.contains_key(*id)) {
-        if let Some(&(s, p)) = place.get(id) {
-            posts[s].push(p);
-        }
+    for w in walked.list.iter().filter(|w| w.notice > 0) {
+        posts[usize::from(w.source)].push(w.pos);
     }
     for p in &mut posts {
         p.sort_unstable();
@@ -293,11 +345,12 @@ fn block(m: &mut Module, b: BlockId, used: &[EngineKind], several: bool) -> (usi
         }
     }
     for id in &list {
-        if notices.contains_key(id)
-            && let (Some(to), Some(&(s, _))) = (notified_core(m, &m.insts[*id]), place.get(id))
+        if let Some(w) = walked.get(*id).filter(|w| w.notice > 0)
+            && let Some(to) = notified_core(m, &m.insts[*id])
         {
+            let sem = semaphore(usize::from(w.source));
             let sync = m.insts[*id].more_mut().sync.get_or_insert_default();
-            let update = SemUpdate { sem: semaphore(s), value: 1, target_core: Some(to), extra: None };
+            let update = SemUpdate { sem, value: 1, target_core: Some(to), extra: None };
             sync.on_update.push(update);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::{DisasmArgs, Format};
 use crate::driver;
-use crate::load::{Input, load};
+use crate::load::{ToShow, load_to_show};
 use crate::out::Console;
 use tandem_backend::container::{self, WriteOptions};
 use tandem_backend::decode::disasm;
@@ -11,13 +11,13 @@ use tandem_bir::diag::{exit_code, render};
 pub(super) fn run(a: &DisasmArgs, console: &Console) -> u8 {
     let mut diags = Vec::new();
     console.stage("encoding");
-    let bytes = match load(&a.file) {
+    let bytes = match load_to_show(&a.file) {
         Err(d) => {
             console.findings(&d, a.format);
             return exit_code(&d);
         }
-        Ok(Input::Container(bytes, _)) => Some(bytes),
-        Ok(input) => {
+        Ok(ToShow::Container(bytes)) => Some(bytes),
+        Ok(ToShow::Other(input)) => {
             let mut staged = driver::to_lowered(driver::to_bir(input, &a.compile), &a.compile);
             let linked = driver::link(&mut staged, &a.compile);
             diags = staged.diags;
@@ -27,14 +27,19 @@ pub(super) fn run(a: &DisasmArgs, console: &Console) -> u8 {
     if let Some(bytes) = bytes {
         match container::read_sections(&bytes) {
             Ok(c) if a.format == Format::Json => {
-                let mut v = disasm::to_json(&c);
-                if let Some(m) = v.as_object_mut() {
-                    m.insert("diagnostics".into(), render::list_to_json(&diags));
-                }
-                console.json(&v);
+                drop(bytes);
+                let findings = render::list_to_json(&diags);
+                disasm::write_json(&c, &[("diagnostics", findings)], &mut |text| console.print(text));
+                console.print(
+                    "
+",
+                );
                 return exit_code(&diags);
             }
-            Ok(c) => console.print(&disasm::disasm(&c)),
+            Ok(c) => {
+                drop(bytes);
+                disasm::write_text(&c, &mut |text| console.print(text));
+            }
             Err(d) => diags.push(d),
         }
     }

@@ -1,7 +1,7 @@
 //! `tandem info`.
 
 use crate::cli::{Format, InfoArgs};
-use crate::load::{BirForm, Input, load};
+use crate::load::{BirForm, Input, ToShow, load_to_show};
 use crate::out::Console;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -11,14 +11,39 @@ use tandem_bir::diag::{Diagnostic, exit_code};
 use tandem_bir::{Port, Program};
 
 pub(super) fn run(a: &InfoArgs, console: &Console) -> u8 {
-    let input = match load(&a.file) {
+    let input = match load_to_show(&a.file) {
         Ok(i) => i,
         Err(d) => {
             console.findings(&d, a.format);
             return exit_code(&d);
         }
     };
-    match &input {
+    match input {
+        ToShow::Container(bytes) => of_container(&bytes, a, console),
+        ToShow::Other(input) => {
+            let code = of_program(&input, a, console);
+            super::leave(input);
+            code
+        }
+    }
+}
+
+fn of_container(bytes: &[u8], a: &InfoArgs, console: &Console) -> u8 {
+    match container::read_sections(bytes) {
+        Ok(c) => match a.format {
+            Format::Text => console.print(&container_text(&container::info(&c))),
+            Format::Json => console.json(&container::info(&c)),
+        },
+        Err(d) => {
+            console.findings(std::slice::from_ref(&d), a.format);
+            return exit_code(&[d]);
+        }
+    }
+    0
+}
+
+fn of_program(input: &Input, a: &InfoArgs, console: &Console) -> u8 {
+    match input {
         Input::Klr(outcome, _) => {
             let info = tandem_klr::info::Info::of(outcome);
             match a.format {
@@ -28,22 +53,12 @@ pub(super) fn run(a: &InfoArgs, console: &Console) -> u8 {
             let notes: Vec<Diagnostic> = outcome.notes.iter().cloned().map(Diagnostic::from).collect();
             console.diagnostics(&notes);
         }
-        Input::Container(bytes, _) => match container::read_sections(bytes) {
-            Ok(c) => match a.format {
-                Format::Text => console.print(&container_text(&container::info(&c))),
-                Format::Json => console.json(&container::info(&c)),
-            },
-            Err(d) => {
-                console.findings(std::slice::from_ref(&d), a.format);
-                return exit_code(&[d]);
-            }
-        },
+        Input::Container(bytes, _) => return of_container(bytes, a, console),
         Input::Bir(p, form) => match a.format {
             Format::Text => console.print(&bir_text(p, *form)),
             Format::Json => console.json(&bir_json(p, *form)),
         },
     }
-    super::leave(input);
     0
 }
 
