@@ -1,11 +1,15 @@
-//! Speed of single instructions: `cargo bench -p tandem-sim --bench exec`.
+//! Speed of single instructions and of the swap step: `cargo bench -p tandem-sim --bench exec`.
+//!
+//! Items are elements, of products operations (two per multiply-add, so that the rate is in FLOP/s), of the swap loop
+//! steps of both cores; bytes are those read and written. `RAYON_NUM_THREADS=1` shows one thread.
+//! `benches/peers.py` compares with numpy.
 
 #![allow(missing_docs, reason = "a benchmark")]
 
 #[path = "../tests/support/golden.rs"]
 mod golden;
 
-use divan::counter::ItemsCount;
+use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use golden::{Bench, Place, inst, view};
 use tandem_bir::{
@@ -13,13 +17,17 @@ use tandem_bir::{
     EngineKind, Inst, Opcode,
 };
 use tandem_sim::exec::Arg;
+use tandem_sim::{RunOptions, Simulator, StopReason};
 
 fn main() {
     divan::main();
 }
 
 const P: usize = 128;
-const F: usize = 512;
+/// Columns of the element-wise families.
+const F: usize = 4096;
+/// Columns of a product.
+const N: usize = 512;
 
 fn setup() -> (Bench, Vec<Arg>, Vec<Arg>) {
     let mut b = Bench::hw();
@@ -31,7 +39,9 @@ fn setup() -> (Bench, Vec<Arg>, Vec<Arg>) {
 }
 
 fn go(bencher: Bencher, items: usize, mut b: Bench, i: &Inst, ins: &[Arg], outs: &[Arg]) {
-    bencher.counter(ItemsCount::new(items)).bench_local(|| {
+    let bytes: usize =
+        ins.iter().chain(outs).map(|a| if let Arg::View(v) = a { v.num_bytes() } else { 0 }).sum();
+    bencher.counter(ItemsCount::new(items)).counter(BytesCount::new(bytes)).bench_local(|| {
         b.notes.clear();
         black_box(b.run(i, ins, outs)).is_ok()
     });
@@ -125,18 +135,65 @@ fn scan(bencher: Bencher, op: AluOp) {
     go(bencher, P * F, b, &i, &[ins[0].clone(), view(&init), ins[1].clone()], &outs);
 }
 
-/// Multiply-adds per second.
-#[divan::bench]
-fn matmul_128x128x512(bencher: Bencher) {
+/// Inputs of a product, in FLOP/s.
+#[divan::bench(args = [Dtype::Float32, Dtype::Bfloat16])]
+fn matmul_128x128x512(bencher: Bencher, dtype: Dtype) {
     let (mut b, ins, _) = setup();
-    let s = b.put_f32(&[P, P], &vec![0.5; P * P]);
-    let dst = b.place(Place::Psum, Dtype::Float32, &[P, F]);
-    go(
-        bencher,
-        P * P * F,
-        b,
-        &inst(Opcode::Matmult, EngineKind::Pe),
-        &[ins[0].clone(), view(&s)],
-        &[view(&dst)],
-    );
+    let cast = |b: &mut Bench, cols: usize| {
+        let v = b.place(Place::Sbuf, dtype, &[P, cols]);
+        let Arg::View(mut from) = ins[0].clone() else { unreachable!("a view") };
+        from.dims[1].num = cols;
+        let copy = inst(Opcode::TensorCopy, EngineKind::Dve);
+        assert!(b.run(&copy, &[Arg::View(from)], &[view(&v)]).is_ok());
+        view(&v)
+    };
+    let (x, w) = (cast(&mut b, N), cast(&mut b, P));
+    let dst = b.place(Place::Psum, Dtype::Float32, &[P, N]);
+    go(bencher, 2 * P * P * N, b, &inst(Opcode::Matmult, EngineKind::Pe), &[x, w], &[view(&dst)]);
+}
+
+#[divan::bench]
+fn select(bencher: Bencher) {
+    let (mut b, ins, outs) = setup();
+    let mask = b.place(Place::Sbuf, Dtype::Uint8, &[P, F]);
+    let i = inst(Opcode::CopyPredicated, EngineKind::Dve);
+    go(bencher, P * F, b, &i, &[view(&mask), ins[0].clone(), ins[1].clone()], &outs);
+}
+
+/// Turns of the swap loop of a run.
+const TURNS: usize = 500;
+
+/// Both cores swap [128 x 64] f32, add and scale; checks on.
+#[divan::bench]
+fn swap_loop(bencher: Bencher) {
+    let core = |c: usize| {
+        let other = 1 - c;
+        format!(
+            "module @nc0{c} core {c} arch gen3 {{
+  func @f {{
+    set @a_set = Internal NeuronSBTensor Local float32 [128 x 64] {{ loc @a = SB [128, 256] addr 0 allocated }}
+    set @b_set = Internal NeuronSBTensor Local float32 [128 x 64] {{ loc @b = SB [128, 256] addr 256 allocated }}
+    block main {{
+      f = Memset DVE @a[[64,128] [1,64]] float32 {{mode = Const, constant = 1}}
+      l = Loop Unassigned {{LoopAxis = {{\"name\":\"k\",\"lb\":0,\"ub\":{TURNS},\"stride\":1}}}} regions {{
+        block turn {{
+          s = CollectiveCompute Unassigned @b[[64,128] [1,64]] float32 <- @a[[64,128] [1,64]] float32 {{kind = SendRecv, is_local = true, recv_from_rank = [{other}], send_to_rank = {other}}}
+          t = TensorTensor DVE @a[[64,128] [1,64]] float32 <- @a[[64,128] [1,64]] float32, @b[[64,128] [1,64]] float32 {{op = add}}
+          m = TensorScalar DVE @a[[64,128] [1,64]] float32 <- @a[[64,128] [1,64]] float32 {{op0 = mult, const0 = 0.5, op1 = bypass, const1 = 0.0}}
+        }}
+      }}
+    }}
+  }}
+}}
+"
+        )
+    };
+    let text = format!("bir 1\nprogram \"s\" lnc 2 level bir\n{}{}", core(0), core(1));
+    let mut p = tandem_bir::text::parse(&text).unwrap_or_else(|e| panic!("{e:?}"));
+    let opts = tandem_backend::PassOptions::for_program(&p);
+    assert!(!tandem_backend::lower(&mut p, &opts).failed);
+    bencher.counter(ItemsCount::new(TURNS)).bench_local(|| {
+        let ready = Simulator::new(&p, RunOptions::default()).unwrap_or_else(|e| panic!("{e:?}"));
+        assert_eq!(ready.run().stop, StopReason::Finished);
+    });
 }

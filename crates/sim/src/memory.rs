@@ -73,6 +73,14 @@ impl Memory {
     pub fn bytes_mut(&mut self, id: BufId) -> &mut [u8] {
         &mut self.bufs[id.index()]
     }
+    /// Takes a buffer out, to write it while others are read; [`Memory::put`] gives it back.
+    pub(crate) fn take(&mut self, id: BufId) -> Vec<u8> {
+        std::mem::take(&mut self.bufs[id.index()])
+    }
+    /// Gives a buffer back.
+    pub(crate) fn put(&mut self, id: BufId, bytes: Vec<u8>) {
+        self.bufs[id.index()] = bytes;
+    }
     /// One buffer to read and another to write; `None` when they are the same.
     pub fn pair_mut(&mut self, read: BufId, write: BufId) -> Option<(&[u8], &mut [u8])> {
         let (r, w) = (read.index(), write.index());
@@ -88,12 +96,16 @@ impl Memory {
         }
     }
 
-    /// Copies the elements of a view into `out` in walk order, packed; `out` is cleared first.
+    /// Copies the elements of a view into `out` in walk order, packed; what `out` held is lost.
     pub fn gather(&self, v: &View, out: &mut Vec<u8>) {
-        out.clear();
-        out.reserve(v.num_bytes());
+        out.resize(v.num_bytes(), 0);
         let b = self.bytes(v.buf);
-        v.for_each_run(|at, len| out.extend_from_slice(&b[at..at + len]));
+        let mut rest = &mut out[..];
+        v.for_each_run(|at, len| {
+            let (now, more) = std::mem::take(&mut rest).split_at_mut(len);
+            now.copy_from_slice(&b[at..at + len]);
+            rest = more;
+        });
     }
 
     /// Writes packed elements to a view in walk order. Writes `min(view, data)` bytes.
@@ -109,7 +121,7 @@ impl Memory {
 }
 
 /// One dimension of a view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dim {
     /// Bytes between neighbours; 0 is a broadcast, negative descends.
     pub stride: isize,

@@ -71,6 +71,8 @@ pub(crate) struct Member {
     /// What it knew on arrival, for the race check.
     pub(crate) clock: Option<Clock>,
     pub(crate) inputs: SmallVec<[Payload; 1]>,
+    /// [`crate::undef::Undef::generation`] when the inputs were looked at.
+    pub(crate) generation: u32,
 }
 
 /// What became of an arrival.
@@ -248,7 +250,7 @@ impl Machine<'_> {
             let mut bytes = self.sync.buffers.pop().unwrap_or_default();
             self.mem.gather(v, &mut bytes);
             let s = Shape::of(v);
-            let marks = self.undef.as_mut().and_then(|u| {
+            let marks = self.undef.as_mut().filter(|u| !u.known_clean(c, id.index())).and_then(|u| {
                 let from = (v.buf, u.first(v)?);
                 let mark = u.carrier(c, id, from);
                 let mut marks = u.gather(v)?;
@@ -263,6 +265,7 @@ impl Machine<'_> {
                 self.undefined_use(c, id, at);
             }
         }
+        let generation = self.generation();
         let core = &mut self.cores[c];
         let swap = matches!(action, Action::Swap | Action::Sb2Sb);
         let alone = swap && plan.recv.iter().all(|r| *r == plan.me) && plan.send == Some(plan.me);
@@ -272,7 +275,7 @@ impl Machine<'_> {
             Action::Swap => Channel::Swap { lnc, pipe: plan.pipe },
             _ => Channel::Collective { members: plan.members.clone(), local: plan.local },
         };
-        let member = Member { core: c, inst: id, queue: q, item: i, clock, inputs };
+        let member = Member { core: c, inst: id, queue: q, item: i, clock, inputs, generation };
         if alone {
             // A core that sends to itself meets nobody.
             let g = Group { channel: 0, n: 0, expect: SmallVec::new(), members: vec![member], left: 1 };
@@ -309,7 +312,8 @@ impl Machine<'_> {
         let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, q)));
         let core = &mut self.cores[c];
         let lnc = core.topo.my_lnc;
-        let member = Member { core: c, inst: id, queue: q, item: 0, clock, inputs: SmallVec::new() };
+        let member =
+            Member { core: c, inst: id, queue: q, item: 0, clock, inputs: SmallVec::new(), generation: 0 };
         let channel = Channel::BarrierId { lnc, id: barrier };
         let (g, full) = self.sync.arrive(channel, &mut core.counters, cores, member);
         if let Some(t) = &mut self.timing {
@@ -407,7 +411,8 @@ impl Machine<'_> {
             }
         }
         expect.sort_unstable();
-        let member = Member { core: c, inst: id, queue: q, item: i, clock, inputs: SmallVec::new() };
+        let member =
+            Member { core: c, inst: id, queue: q, item: i, clock, inputs: SmallVec::new(), generation: 0 };
         let (g, full) =
             self.sync.arrive(Channel::Notify { lnc: t.my_lnc }, &mut core.counters, &expect, member);
         if let Some(t) = &mut self.timing {
@@ -431,6 +436,10 @@ impl Machine<'_> {
         (done, all)
     }
 
+    fn generation(&self) -> u32 {
+        self.undef.as_ref().map_or(0, |u| u.generation)
+    }
+
     fn write_results(&mut self, c: usize, id: InstId, g: &Group) -> Result<(), Stop> {
         let core = &self.cores[c];
         let Some(Some(plan)) = core.plans.get(&id) else { return Ok(()) };
@@ -441,6 +450,9 @@ impl Machine<'_> {
             member.inputs.get(k)
         };
         let d = &core.code.decoded[id.index()];
+        let any_marks = g.members.iter().any(|m| m.inputs.iter().any(|p| p.marks.is_some()));
+        // Outputs that were defined by an earlier turn, and nothing has become undefined since.
+        let defined = !any_marks && self.undef.as_ref().is_some_and(|u| u.known_clean(c, id.index()));
         for k in 0..d.outs.len() {
             let Some(Arg::View(out)) = d.outs.get(k) else {
                 return Err(Machine::stop_at(id, codes::S0002, "a collective takes plain memory operands"));
@@ -448,9 +460,9 @@ impl Machine<'_> {
             let shape = Shape::of(out);
             if let Some(u) = &mut self.undef
                 && plan.writes()
+                && !defined
             {
-                let marked =
-                    !plan.folds() && g.members.iter().any(|m| m.inputs.iter().any(|p| p.marks.is_some()));
+                let marked = !plan.folds() && any_marks;
                 // The marks go the way of the bytes.
                 let mut moved = None;
                 if marked {
@@ -495,6 +507,13 @@ impl Machine<'_> {
                 .map_err(|(code, text)| Machine::stop_at(id, code, text))?;
             if let Some(b) = bytes {
                 self.mem.scatter(out, &b);
+            }
+        }
+        if !any_marks && plan.writes() && core.code.recipes[id.index()].is_empty() {
+            if let Some(u) = &mut self.undef
+                && g.members.iter().all(|m| m.generation == u.generation)
+            {
+                u.set_clean(c, id.index());
             }
         }
         Ok(())
@@ -575,7 +594,8 @@ impl Machine<'_> {
         }
         let clock = self.race.as_mut().map(|r| r.clock(r.thread(c, 0)));
         let core = &mut self.cores[c];
-        let member = Member { core: c, inst: id, queue: 0, item: 0, clock, inputs: SmallVec::new() };
+        let member =
+            Member { core: c, inst: id, queue: 0, item: 0, clock, inputs: SmallVec::new(), generation: 0 };
         let channel = Channel::Barrier { cores: cores.clone() };
         let (g, full) = self.sync.arrive(channel, &mut core.counters, &cores, member);
         if let Some(t) = &mut self.timing {

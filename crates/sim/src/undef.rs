@@ -13,12 +13,15 @@
 //! This happens only where marks are met, which clean programs rarely do.
 //!
 //! Definedness only grows until a mark is carried onto a defined byte, so an instruction with fixed operands that was
-//! found clean is not looked at again before that happens ([`Undef::generation`]).
+//! found clean is not looked at again before that happens ([`Undef::generation`]); nor is a view that was defined as a whole,
+//! by whatever instruction.
 //!
 //! **May miss**: uses on paths not taken; marks that meet in a conversion that saturates both patterns to one value. **Never reports falsely** in the sense of the definition above.
 
 use crate::exec::{Arg, Decoded};
-use crate::memory::{BufId, Memory, View};
+use crate::memory::{BufId, Dim, Memory, View};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use tandem_bir::{AluOp, Attr, CopyMode, Inst, InstId, Opcode};
 
 /// Mark of a byte that nothing wrote.
@@ -51,7 +54,27 @@ pub(crate) struct Undef {
     pub(crate) generation: u32,
     /// Per core and instruction: the generation in which its operands were found clean, plus one.
     clean: Vec<Vec<u32>>,
+    /// Views without a mark, and the generation in which they had none.
+    views: FxHashMap<Key, u32>,
 }
+
+/// The bytes of a view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    buf: BufId,
+    base: usize,
+    size: u8,
+    dims: SmallVec<[Dim; 4]>,
+}
+
+impl Key {
+    fn of(v: &View) -> Key {
+        Key { buf: v.buf, base: v.base, size: v.elem_size() as u8, dims: v.dims.clone() }
+    }
+}
+
+/// Views that are remembered at once (our choice).
+const MOST_VIEWS: usize = 1 << 14;
 
 /// How an instruction treats marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +201,7 @@ impl Undef {
             carriers: Vec::new(),
             generation: 0,
             clean: insts.iter().map(|n| vec![0; *n]).collect(),
+            views: FxHashMap::default(),
         }
     }
     /// Other instructions run next, on the same memory.
@@ -199,6 +223,9 @@ impl Undef {
     }
     /// First marked byte of a view.
     pub(crate) fn first(&self, v: &View) -> Option<usize> {
+        if self.views.get(&Key::of(v)) == Some(&self.generation) {
+            return None;
+        }
         let m = self.marks.bytes(v.buf);
         let mut hit = None;
         v.for_each_run(|at, len| {
@@ -248,6 +275,14 @@ impl Undef {
     }
     /// All bytes of a view are defined now.
     pub(crate) fn define(&mut self, v: &View) {
+        let key = Key::of(v);
+        if self.views.get(&key) == Some(&self.generation) {
+            return;
+        }
+        if self.views.len() >= MOST_VIEWS {
+            self.views.clear();
+        }
+        self.views.insert(key, self.generation);
         let m = self.marks.bytes_mut(v.buf);
         v.for_each_run(|at, len| m[at..at + len].fill(0));
     }

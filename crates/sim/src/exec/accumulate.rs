@@ -70,14 +70,12 @@ pub(crate) fn accumulate(
 ) -> Result<(), Fault> {
     let op =
         if cmd == EngineAccumulationType::AddAccumulate && op == AluOp::Bypass { AluOp::Add } else { op };
-    if lane0 + y.parts > LANES {
-        return Err(misfit(format!("{}: {} partitions have no accumulators", d.opcode, y.parts)));
+    if cmd == EngineAccumulationType::Idle {
+        return idle(cx, d, lane0, y.parts);
     }
+    have_lanes(d, lane0, y.parts)?;
     match cmd {
-        EngineAccumulationType::Idle => {
-            let acc = cx.core.engines.acc_mut(d.engine);
-            acc.0[lane0..lane0 + y.parts].fill(AccValue::Poison);
-        }
+        EngineAccumulationType::Idle => {}
         EngineAccumulationType::Zero => {
             let acc = cx.core.engines.acc_mut(d.engine);
             acc.0[lane0..lane0 + y.parts].fill(AccValue::Value(0.0));
@@ -96,6 +94,20 @@ pub(crate) fn accumulate(
                 *r = AccValue::Value(round::canonical(*a));
             }
         }
+    }
+    Ok(())
+}
+
+/// Command Idle on `parts` partitions: their accumulators become unspecified.
+pub(crate) fn idle(cx: &mut ExecCx<'_>, d: &Decoded, lane0: usize, parts: usize) -> Result<(), Fault> {
+    have_lanes(d, lane0, parts)?;
+    cx.core.engines.acc_mut(d.engine).0[lane0..lane0 + parts].fill(AccValue::Poison);
+    Ok(())
+}
+
+fn have_lanes(d: &Decoded, lane0: usize, parts: usize) -> Result<(), Fault> {
+    if lane0 + parts > LANES {
+        return Err(misfit(format!("{}: {parts} partitions have no accumulators", d.opcode)));
     }
     Ok(())
 }

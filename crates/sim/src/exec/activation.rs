@@ -3,16 +3,16 @@
 //! Source: the specification, file 09 §6.4. Every function is the closed form; inputs outside the range the hardware
 //! covers are reported. Not modelled: the device's piecewise tables.
 
-use super::accumulate::{accumulate, first_lane, read_out};
-use super::tile::{
-    self, PerPart, Tile, input, misfit, output, per_part, refuse_packed, same_count, unsupported,
-};
+use super::accumulate::{self, accumulate, first_lane, read_out};
+use super::scalar::by_part;
+use super::stream::{Out, Plan};
+use super::tile::{self, PerPart, input, misfit, output, per_part, refuse_packed, same_count, unsupported};
 use super::{Decoded, ExecCx};
-use crate::num::alu::{self, Src};
-use crate::num::simd::{self, MapInPlace};
+use crate::num::simd::{self, Kernel, MapInPlace};
 use crate::num::transcendental as tr;
-use crate::numeric_profile::SiluDx;
+use crate::numeric_profile::{AluMinMaxNan, SiluDx};
 use crate::state::{Fault, Note};
+use smallvec::SmallVec;
 use tandem_bir::diag::codes;
 use tandem_bir::{ActivationFunctionType as Func, AluOp, Attr, EngineAccumulationType, EngineKind, Inst};
 
@@ -20,6 +20,19 @@ type Cmd = EngineAccumulationType;
 
 fn map(x: &mut [f32], f: impl Fn(f32) -> f32) {
     simd::run(MapInPlace { x, f });
+}
+
+/// Some value is too far from zero for [`tr::sin_near`], or NaN.
+struct AnyFar<'a> {
+    x: &'a [f32],
+}
+
+impl Kernel for AnyFar<'_> {
+    type Out = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        self.x.iter().fold(false, |far, v| far | (v.to_bits() & 0x7FFF_FFFF > tr::SIN_NEAR.to_bits()))
+    }
 }
 
 /// Applies a function in place. `alpha` is Prelu's slope.
@@ -53,8 +66,12 @@ pub(crate) fn apply_function(
         Func::Ln => map(x, tr::ln),
         Func::Erf => map(x, tr::erf),
         Func::Sin => {
-            let far: Vec<(usize, f32)> =
-                x.iter().copied().enumerate().filter(|(_, v)| v.is_nan() || v.abs() > tr::SIN_NEAR).collect();
+            let is_far = |v: f32| v.is_nan() || v.abs() > tr::SIN_NEAR;
+            let far: Vec<(usize, f32)> = if simd::run(AnyFar { x }) {
+                x.iter().copied().enumerate().filter(|(_, v)| is_far(*v)).collect()
+            } else {
+                Vec::new()
+            };
             map(x, tr::sin_near);
             for (i, v) in far {
                 x[i] = tr::sin(v);
@@ -121,29 +138,102 @@ fn hardware_range(func: Func) -> Option<(f32, f32)> {
     }
 }
 
-fn check_range(cx: &mut ExecCx<'_>, func: Func, x: &[f32]) {
-    let Some((lo, hi)) = hardware_range(func) else { return };
-    let magnitude = matches!(func, Func::Reciprocal | Func::AbsReciprocalSqrt);
-    let (mut count, mut worst, mut excess) = (0usize, 0f32, -1f32);
-    for &v in x {
-        let m = if magnitude { v.abs() } else { v };
-        if m >= lo && m <= hi || v.is_nan() {
-            continue;
+/// Inputs outside the range of a function: how many, the worst and by how much.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outside {
+    count: usize,
+    worst: f32,
+    excess: f32,
+}
+
+impl Outside {
+    fn look(&mut self, range: Option<(f32, f32)>, magnitude: bool, x: &[f32]) {
+        let Some((lo, hi)) = range else { return };
+        let beyond = Beyond { x, lo, hi, magnitude };
+        let (count, most) = simd::run(&beyond);
+        if count > 0 && (self.count == 0 || f32::from_bits(most) > self.excess) {
+            let worst = x.iter().find(|v| beyond.excess(**v) == Some(most));
+            (self.worst, self.excess) = (worst.copied().unwrap_or(0.0), f32::from_bits(most));
         }
-        count += 1;
-        let e = if m < lo { lo - m } else { m - hi };
-        if e > excess {
-            (worst, excess) = (v, e);
-        }
+        self.count += count as usize;
     }
-    if count > 0 {
+    /// What a later part of the same operand has found.
+    fn join(&mut self, later: Outside) {
+        if later.count > 0 && (self.count == 0 || later.excess > self.excess) {
+            (self.worst, self.excess) = (later.worst, later.excess);
+        }
+        self.count += later.count;
+    }
+}
+
+/// How many values lie outside a range, and the bits of the largest distance from it. NaN counts as inside.
+struct Beyond<'a> {
+    x: &'a [f32],
+    lo: f32,
+    hi: f32,
+    magnitude: bool,
+}
+
+impl Beyond<'_> {
+    /// Bits of the distance of a value from the range when it lies outside; distances are not negative, so that their bits are in
+    /// the order of the distances.
+    #[inline(always)]
+    fn excess(&self, v: f32) -> Option<u32> {
+        let m = f32::from_bits(v.to_bits() & if self.magnitude { 0x7FFF_FFFF } else { u32::MAX });
+        let e = if m < self.lo { self.lo - m } else { m - self.hi };
+        ((m < self.lo) | (m > self.hi)).then_some(e.to_bits())
+    }
+}
+
+impl Kernel for &Beyond<'_> {
+    type Out = (u32, u32);
+    #[inline(always)]
+    fn run(self) -> (u32, u32) {
+        let (mut count, mut most) = (0u32, 0u32);
+        for v in self.x {
+            let e = self.excess(*v);
+            count += u32::from(e.is_some());
+            most = most.max(e.unwrap_or(0));
+        }
+        (count, most)
+    }
+}
+
+fn by_magnitude(func: Func) -> bool {
+    matches!(func, Func::Reciprocal | Func::AbsReciprocalSqrt)
+}
+
+fn report_outside(cx: &mut ExecCx<'_>, func: Func, out: Outside, all: usize) {
+    let Outside { count, worst, .. } = out;
+    if let Some((lo, hi)) = hardware_range(func).filter(|_| count > 0) {
         cx.notes.push(Note {
             code: codes::S0206,
             message: format!(
-                "activation input outside the hardware range: {count} of {} inputs of {func} lie outside [{lo:e}, {hi:e}], the worst is {worst:e}",
-                x.len()
+                "activation input outside the hardware range: {count} of {all} inputs of {func} lie outside [{lo:e}, {hi:e}], the worst is {worst:e}"
             ),
         });
+    }
+}
+
+/// What happens to the elements of an activation before and in its function.
+struct Work {
+    func: Func,
+    /// At most two, in order.
+    before: SmallVec<[(AluOp, bool, PerPart); 2]>,
+    alpha: PerPart,
+    cols: usize,
+    nan: AluMinMaxNan,
+    silu: SiluDx,
+}
+
+impl Work {
+    /// Works on elements from `at` on; anything but a whole operand must not have a slope per partition.
+    fn run(&self, outside: &mut Outside, at: usize, x: &mut [f32]) -> Option<()> {
+        for (op, rev, s) in &self.before {
+            scalar_stage(*op, *rev, s, x, (at, self.cols), self.nan);
+        }
+        outside.look(hardware_range(self.func), by_magnitude(self.func), x);
+        apply_function(self.func, x, &self.alpha, self.cols, self.silu)
     }
 }
 
@@ -156,7 +246,8 @@ pub(crate) fn activation(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Resul
     let func = inst.get_enum::<Func>(Attr::Func).unwrap_or(Func::Unknown);
     let reduce_op = inst.get_enum::<AluOp>(Attr::ReduceOp).unwrap_or(AluOp::Add);
     let cmd = inst.get_enum::<Cmd>(Attr::Acc).unwrap_or(Cmd::Idle);
-    let mut x = tile::load(cx.mem, src, cx.rules());
+    let parts = src.partitions();
+    let mut before = SmallVec::new();
     let mut alpha = PerPart::All(inst.get_f32(Attr::Alpha).unwrap_or(0.0));
     let two = inst.get_bool(Attr::IsActivate2);
     if two {
@@ -172,29 +263,48 @@ pub(crate) fn activation(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Resul
             if !matches!(op, AluOp::Mult | AluOp::Add | AluOp::Subtract) {
                 return Err(unsupported(d, format!("`{op}` before the function")));
             }
-            let s = per_part(cx, d, 1 + k, x.parts)?;
-            scalar_stage(cx, op, rev, &mut x, &s);
+            before.push((op, rev, per_part(cx, d, 1 + k, parts)?));
         }
         if d.ins.len() > 3 {
-            alpha = per_part(cx, d, 3, x.parts)?;
+            alpha = per_part(cx, d, 3, parts)?;
         }
     } else {
         let scale = if d.ins.len() > 2 {
-            per_part(cx, d, 2, x.parts)?
+            per_part(cx, d, 2, parts)?
         } else {
             PerPart::All(inst.get_f32(Attr::Scale).unwrap_or(1.0))
         };
-        scalar_stage(cx, AluOp::Mult, false, &mut x, &scale);
+        before.push((AluOp::Mult, false, scale));
         if d.ins.len() > 1 {
-            let bias = per_part(cx, d, 1, x.parts)?;
-            scalar_stage(cx, AluOp::Add, false, &mut x, &bias);
+            before.push((AluOp::Add, false, per_part(cx, d, 1, parts)?));
         }
     }
-    check_range(cx, func, &x.data);
-    let cols = x.cols;
-    apply_function(func, &mut x.data, &alpha, cols, cx.profile.silu_dx)
-        .ok_or_else(|| unsupported(d, format!("function {func}")))?;
+    let (cols, nan, silu) = (src.elems_per_partition(), cx.profile.alu_minmax_nan, cx.profile.silu_dx);
+    let piecewise = func != Func::Prelu || matches!(alpha, PerPart::All(_));
+    let work = Work { func, before, alpha, cols, nan, silu };
     let rules = cx.rules();
+    let refused = || unsupported(d, format!("function {func}"));
+    let plan = Plan::new(src, None, dst, Out { rules, arith: true });
+    if cmd == Cmd::Idle
+        && d.outs.len() == 1
+        && piecewise
+        && let Some(plan) = plan
+    {
+        let bands = plan
+            .heavy()
+            .run(cx.mem, |out: &mut Outside, at, x: &mut [f32], _: &[f32]| work.run(out, at, x))
+            .ok_or_else(refused)?;
+        let mut outside = Outside::default();
+        bands.into_iter().for_each(|b| outside.join(b));
+        report_outside(cx, func, outside, src.num_elems());
+        let lane = first_lane(cx, dst);
+        return accumulate::idle(cx, d, lane, parts);
+    }
+    let mut x = tile::load(cx.mem, src, rules);
+    let mut outside = Outside::default();
+    let done = work.run(&mut outside, 0, &mut x.data);
+    report_outside(cx, func, outside, x.data.len());
+    done.ok_or_else(refused)?;
     tile::store_arith(cx.mem, dst, &mut x.data, rules);
     let cmd = if cmd == Cmd::Idle && d.outs.len() > 1 { Cmd::ZeroAccumulate } else { cmd };
     let allowed = if two {
@@ -233,22 +343,13 @@ pub(crate) fn result_at(cx: &mut ExecCx<'_>, d: &Decoded, lane: usize, parts: us
     Ok(())
 }
 
-fn scalar_stage(cx: &ExecCx<'_>, op: AluOp, rev: bool, x: &mut Tile, s: &PerPart) {
-    let nan = cx.profile.alu_minmax_nan;
-    match s {
-        // Multiplying by one and adding zero change no value but −0 + 0; NaN is made canonical on writing.
-        PerPart::All(v) if op == AluOp::Mult && *v == 1.0 => {}
-        PerPart::All(v) => {
-            let done = alu::zip_assign(op, &mut x.data, Src::Scalar(*v), rev, nan);
-            debug_assert!(done.is_some(), "only add, subtract and mult come here");
-        }
-        PerPart::Each(v) => {
-            for (v, row) in v.iter().zip(x.data.chunks_mut(x.cols.max(1))) {
-                let done = alu::zip_assign(op, row, Src::Scalar(*v), rev, nan);
-                debug_assert!(done.is_some(), "only add, subtract and mult come here");
-            }
-        }
+fn scalar_stage(op: AluOp, rev: bool, s: &PerPart, x: &mut [f32], at: (usize, usize), nan: AluMinMaxNan) {
+    // Multiplying by one and adding zero change no value but −0 + 0; NaN is made canonical on writing.
+    if op == AluOp::Mult && matches!(s, PerPart::All(v) if *v == 1.0) {
+        return;
     }
+    let done = by_part(op, rev, s, x, at.0, at.1, nan);
+    debug_assert!(done.is_some(), "only add, subtract and mult come here");
 }
 
 /// Exponential (IT 103): `exp(x − m)`, with an optional running sum.
@@ -257,15 +358,28 @@ pub(crate) fn exponential(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Resu
     same_count(d, src.num_elems(), dst.num_elems())?;
     refuse_packed(d, src)?;
     refuse_packed(d, dst)?;
-    let mut x = tile::load(cx.mem, src, cx.rules());
-    let m = per_part(cx, d, 1, x.parts)?;
-    let init = if d.ins.len() > 2 { Some(per_part(cx, d, 2, x.parts)?) } else { None };
-    scalar_stage(cx, AluOp::Subtract, false, &mut x, &m);
-    map(&mut x.data, tr::exp);
-    let rules = cx.rules();
-    tile::store_arith(cx.mem, dst, &mut x.data, rules);
+    let (parts, cols) = (src.partitions(), src.elems_per_partition());
+    let m = per_part(cx, d, 1, parts)?;
+    let init = if d.ins.len() > 2 { Some(per_part(cx, d, 2, parts)?) } else { None };
+    let (rules, nan) = (cx.rules(), cx.profile.alu_minmax_nan);
+    let work = |at: usize, x: &mut [f32]| {
+        scalar_stage(AluOp::Subtract, false, &m, x, (at, cols), nan);
+        map(x, tr::exp);
+        Some(())
+    };
     let cmd = inst.get_enum::<Cmd>(Attr::ReduceCmd).unwrap_or(Cmd::Idle);
     let lane = first_lane(cx, dst);
+    let plan = Plan::new(src, None, dst, Out { rules, arith: true });
+    if cmd == Cmd::Idle
+        && let Some(plan) = plan
+    {
+        let done = plan.heavy().run(cx.mem, |_: &mut (), at, x: &mut [f32], _: &[f32]| work(at, x));
+        debug_assert!(done.is_some(), "nothing is refused");
+        return accumulate::idle(cx, d, lane, parts);
+    }
+    let mut x = tile::load(cx.mem, src, rules);
+    work(0, &mut x.data);
+    tile::store_arith(cx.mem, dst, &mut x.data, rules);
     accumulate(cx, d, cmd, AluOp::Add, &x, lane, init.as_ref())
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Source: the specification, file 09 §5.4, §6.1.
 
+use super::stream::{self, Out, Plan};
 use super::tile::{self, input, is_int32, output, refuse_packed, same_count, store_arith, unsupported};
 use super::{Decoded, ExecCx, accumulate};
 use crate::memory::View;
 use crate::num::alu::{self, AluClass, Src};
 use crate::num::convert::{self, lanes};
+use crate::num::simd::{self, MapInPlace};
 use crate::numeric_profile::ActCopy;
 use crate::state::Fault;
 use tandem_bir::arch::ArchLevel;
@@ -25,13 +27,19 @@ pub(crate) fn tensor_tensor(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
     if alu::class(op) == AluClass::BitVector || native {
         return integers(cx, d, op, a, b, dst);
     }
-    let mut x = tile::load(cx.mem, a, cx.rules());
-    let y = tile::load(cx.mem, b, cx.rules());
-    alu::zip_assign(op, &mut x.data, Src::Row(&y.data), false, cx.profile.alu_minmax_nan)
-        .ok_or_else(|| unsupported(d, format!("`{op}`")))?;
-    let rules = cx.rules();
-    store_arith(cx.mem, dst, &mut x.data, rules);
     let cmd = inst.get_enum::<EngineAccumulationType>(Attr::Acc).unwrap_or(EngineAccumulationType::Idle);
+    let (rules, nan) = (cx.rules(), cx.profile.alu_minmax_nan);
+    if cmd == EngineAccumulationType::Idle
+        && let Some(plan) = Plan::new(a, Some(b), dst, Out { rules, arith: true })
+    {
+        let done = plan.run(cx.mem, |_: &mut (), _, x, y| alu::zip_assign(op, x, Src::Row(y), false, nan));
+        return done.map(drop).ok_or_else(|| unsupported(d, format!("`{op}`")));
+    }
+    let mut x = tile::load(cx.mem, a, rules);
+    let y = tile::load(cx.mem, b, rules);
+    alu::zip_assign(op, &mut x.data, Src::Row(&y.data), false, nan)
+        .ok_or_else(|| unsupported(d, format!("`{op}`")))?;
+    store_arith(cx.mem, dst, &mut x.data, rules);
     if cmd != EngineAccumulationType::Idle {
         let lane = accumulate::first_lane(cx, dst);
         x.parts = dst.partitions();
@@ -76,13 +84,22 @@ pub(crate) fn relu(cx: &mut ExecCx<'_>, d: &Decoded) -> Result<(), Fault> {
     unary(cx, d, |x| if x > 0.0 { x } else { 0.0 })
 }
 
-fn unary(cx: &mut ExecCx<'_>, d: &Decoded, f: impl Fn(f32) -> f32) -> Result<(), Fault> {
+fn unary(cx: &mut ExecCx<'_>, d: &Decoded, f: impl Fn(f32) -> f32 + Sync) -> Result<(), Fault> {
     let (src, dst) = (input(d, 0)?, output(d, 0)?);
     same_count(d, tile::num_lanes(src), tile::num_lanes(dst))?;
     refuse_packed(d, src)?;
-    let mut x = tile::load(cx.mem, src, cx.rules());
-    crate::num::simd::run(crate::num::simd::MapInPlace { x: &mut x.data, f });
     let rules = cx.rules();
+    if let Some(plan) = Plan::new(src, None, dst, Out { rules, arith: true }) {
+        let map = |_: &mut (), _, x: &mut [f32], _: &[f32]| {
+            simd::run(MapInPlace { x, f: &f });
+            Some(())
+        };
+        let done = plan.run(cx.mem, map);
+        debug_assert!(done.is_some(), "nothing is refused");
+        return Ok(());
+    }
+    let mut x = tile::load(cx.mem, src, rules);
+    simd::run(MapInPlace { x: &mut x.data, f });
     store_arith(cx.mem, dst, &mut x.data, rules);
     Ok(())
 }
@@ -101,13 +118,20 @@ pub(crate) fn copy(cx: &mut ExecCx<'_>, d: &Decoded, src: &View, dst: &View) -> 
             store_arith(cx.mem, dst, &mut x.data, rules);
             return Ok(());
         }
-        let bytes = tile::bytes_of(cx.mem, src);
-        tile::scatter(cx.mem, dst, &bytes);
+        if !stream::copy(cx.mem, src, dst) {
+            let bytes = tile::bytes_of(cx.mem, src);
+            tile::scatter(cx.mem, dst, &bytes);
+        }
         return Ok(());
     }
     same_count(d, tile::num_lanes(src), tile::num_lanes(dst))?;
-    let x = tile::load(cx.mem, src, cx.rules());
     let rules = cx.rules();
+    if let Some(plan) = Plan::new(src, None, dst, Out { rules, arith: false }) {
+        let done = plan.run(cx.mem, |_: &mut (), _, _, _| Some(()));
+        debug_assert!(done.is_some(), "nothing is refused");
+        return Ok(());
+    }
+    let x = tile::load(cx.mem, src, rules);
     tile::store(cx.mem, dst, &x.data, rules);
     Ok(())
 }

@@ -8,10 +8,11 @@ use super::tile::{self, Tile, input, misfit, output, unsupported};
 use super::{Decoded, ExecCx};
 use crate::memory::View;
 use crate::num::convert::lanes;
-use crate::num::simd::{self, Kernel};
+use crate::num::simd::{self, Kernel, Width};
 use crate::num::{fp8, round};
 use crate::numeric_profile::MatmulAccum;
 use crate::state::{Fault, Note};
+use std::ops::Range;
 use tandem_bir::arch::ArchLevel;
 use tandem_bir::diag::codes;
 use tandem_bir::{Attr, Dtype, Inst, MatmultPerfMode};
@@ -28,58 +29,85 @@ pub(crate) fn accumulates_explicitly(i: &Inst) -> bool {
     flag & (AUTO | START) == 0 && flag & ACCUMULATE != 0
 }
 
-/// `out[m][n] = Σ_k a[k][m]·b[k][n]` in the defined order.
-struct Product<'a> {
+/// `out[m][n] = Σ_k a[k][m]·b[k][n]` in the defined order, in blocks of `BM` rows and `BN` columns whose sums stay in
+/// registers. Operands are packed block by block, so that a block reads consecutive bytes. Each output is summed over k
+/// ascending whatever the block is.
+struct Product<'a, const BM: usize, const BN: usize> {
+    /// `[k][m]`.
     a: &'a [f32],
+    /// `[k][n]`.
     b: &'a [f32],
     k: usize,
     m: usize,
     n: usize,
+    /// Rows of the result to compute; `out` holds these.
+    rows: Range<usize>,
     out: &'a mut [f32],
 }
 
-/// Outputs computed together: rows and columns of a block.
-const BM: usize = 4;
-const BN: usize = 16;
-
-impl Kernel for Product<'_> {
+impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Product { a, b, k, m, n, out } = self;
-        for m0 in (0..m).step_by(BM) {
-            let mb = BM.min(m - m0);
-            for n0 in (0..n).step_by(BN) {
-                let nb = BN.min(n - n0);
+        let Product { a, b, k, m, n, rows, out } = self;
+        let blocks = rows.len().div_ceil(BM);
+        let mut pa = vec![[0f32; BM]; blocks * k];
+        for (block, m0) in rows.clone().step_by(BM).enumerate() {
+            let mb = BM.min(rows.end - m0);
+            for (to, from) in pa[block * k..(block + 1) * k].iter_mut().zip(a.chunks_exact(m)) {
+                to[..mb].copy_from_slice(&from[m0..m0 + mb]);
+            }
+        }
+        let mut pb = vec![[0f32; BN]; k];
+        for n0 in (0..n).step_by(BN) {
+            let nb = BN.min(n - n0);
+            for (to, from) in pb.iter_mut().zip(b.chunks_exact(n)) {
+                to[..nb].copy_from_slice(&from[n0..n0 + nb]);
+            }
+            for block in 0..blocks {
                 let mut acc = [[0f32; BN]; BM];
-                if mb == BM && nb == BN {
-                    for kk in 0..k {
-                        let (Some(ar), Some(br)) =
-                            (a[kk * m + m0..].first_chunk::<BM>(), b[kk * n + n0..].first_chunk::<BN>())
-                        else {
-                            return;
-                        };
-                        for i in 0..BM {
-                            for j in 0..BN {
-                                acc[i][j] = ar[i].mul_add(br[j], acc[i][j]);
-                            }
-                        }
-                    }
-                } else {
-                    for kk in 0..k {
-                        for i in 0..mb {
-                            let x = a[kk * m + m0 + i];
-                            for j in 0..nb {
-                                acc[i][j] = x.mul_add(b[kk * n + n0 + j], acc[i][j]);
-                            }
+                for (ar, br) in pa[block * k..(block + 1) * k].iter().zip(&pb) {
+                    for i in 0..BM {
+                        for j in 0..BN {
+                            acc[i][j] = ar[i].mul_add(br[j], acc[i][j]);
                         }
                     }
                 }
-                for i in 0..mb {
-                    out[(m0 + i) * n + n0..(m0 + i) * n + n0 + nb].copy_from_slice(&acc[i][..nb]);
+                let m0 = block * BM;
+                for (i, acc) in acc.iter().enumerate().take(rows.len() - m0) {
+                    out[(m0 + i) * n + n0..][..nb].copy_from_slice(&acc[..nb]);
                 }
             }
         }
+    }
+}
+
+/// Multiply-adds from which on a product is worth a second thread (our choice).
+const PARALLEL: usize = 1 << 20;
+
+/// The rows `rows` of a product, on as many threads as there are and as the work is worth.
+fn product_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Range<usize>, out: &mut [f32]) {
+    let work = rows.len().saturating_mul(k).saturating_mul(n);
+    if work >= PARALLEL && rows.len() >= 16 && rayon::current_num_threads() > 1 {
+        let half = rows.start + (rows.len() / 2).next_multiple_of(8);
+        let (low, high) = out.split_at_mut((half - rows.start) * n);
+        rayon::join(
+            || block_rows(a, b, (k, m, n), rows.start..half, low),
+            || block_rows(a, b, (k, m, n), half..rows.end, high),
+        );
+    } else {
+        block_rows(a, b, (k, m, n), rows, out);
+    }
+}
+
+/// One thread's rows, in blocks that fit the registers of the vector width.
+fn block_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Range<usize>, out: &mut [f32]) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    match simd::width() {
+        Width::Avx512 => simd::run(Product::<4, 64> { a, b, k, m, n, rows, out }),
+        Width::Avx2 | Width::Baseline => simd::run(Product::<4, 16> { a, b, k, m, n, rows, out }),
     }
 }
 
@@ -87,7 +115,7 @@ impl Kernel for Product<'_> {
 pub(crate) fn product(a: &[f32], b: &[f32], k: usize, m: usize, n: usize, accum: MatmulAccum) -> Vec<f32> {
     let mut out = vec![0f32; m * n];
     match accum {
-        MatmulAccum::F32 => simd::run(Product { a, b, k, m, n, out: &mut out }),
+        MatmulAccum::F32 => product_rows(a, b, (k, m, n), 0..m, &mut out),
         MatmulAccum::F64 => {
             let mut acc = vec![0f64; m * n];
             for kk in 0..k {

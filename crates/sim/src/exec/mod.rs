@@ -12,6 +12,7 @@
 mod accumulate;
 pub(crate) mod activation;
 mod batchnorm;
+mod blend;
 pub mod dma;
 mod elementwise;
 mod fill;
@@ -25,6 +26,7 @@ mod scalar;
 mod search;
 mod select;
 pub mod state;
+mod stream;
 pub(crate) mod tile;
 
 pub use state::EngineState;

@@ -3,15 +3,42 @@
 //! Source: the specification, file 09 §6.3. The order is ours (decision D31): start with the first element, fold left in
 //! walk order.
 
+use super::stream::{self, Walk};
 use super::tile::{self, Tile, input, misfit, output, refuse_packed, same_count, store_arith, unsupported};
 use super::{Decoded, ExecCx};
+use crate::memory::{Memory, View};
 use crate::num::{alu, convert};
 use crate::numeric_profile::{AluMinMaxNan, IntReduce};
 use crate::state::Fault;
+use smallvec::SmallVec;
+use std::ops::Range;
 use tandem_bir::{AluOp, Attr, AxisListType, Dtype, Inst, PoolFunctionType};
 
 /// Rows folded side by side; each keeps its own order, so the result does not depend on it.
-const SIDE: usize = 8;
+const SIDE: usize = 16;
+/// Elements of a row that are at hand at once (our choice).
+const WIDE: usize = 128;
+
+/// `acc[j] = op(acc[j], rows[j][i])` for `i` ascending.
+struct Fold<'a> {
+    acc: &'a mut [f32; SIDE],
+    rows: &'a [[f32; WIDE]; SIDE],
+    range: Range<usize>,
+}
+
+impl alu::OpKernel for Fold<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self, f: impl Fn(f32, f32) -> f32) {
+        let mut acc = *self.acc;
+        for i in self.range {
+            for j in 0..SIDE {
+                acc[j] = f(acc[j], self.rows[j][i.min(WIDE - 1)]);
+            }
+        }
+        *self.acc = acc;
+    }
+}
 
 /// `acc[r] = op(…op(op(acc[r], x[r][0]), x[r][1])…)` for rows of `cols` values. `None` when the table has no such operation.
 pub(crate) fn fold_rows_into(
@@ -24,30 +51,81 @@ pub(crate) fn fold_rows_into(
     if cols == 0 {
         return Some(());
     }
-    let mut column = [0f32; SIDE];
+    let mut block = [[0f32; WIDE]; SIDE];
     for (acc, rows) in acc.chunks_mut(SIDE).zip(x.chunks(cols * SIDE)) {
-        let n = acc.len();
-        if op == AluOp::Add && n == SIDE {
-            let mut a: [f32; SIDE] = std::array::from_fn(|j| acc[j]);
-            let r: [&[f32]; SIDE] = std::array::from_fn(|j| &rows[j * cols..(j + 1) * cols]);
-            for i in 0..cols {
-                for (a, r) in a.iter_mut().zip(&r) {
-                    *a += r[i];
+        let mut a = [0f32; SIDE];
+        a[..acc.len()].copy_from_slice(acc);
+        for at in (0..cols).step_by(WIDE) {
+            let n = WIDE.min(cols - at);
+            for (to, row) in block.iter_mut().zip(rows.chunks_exact(cols)) {
+                to[..n].copy_from_slice(&row[at..at + n]);
+            }
+            alu::with(op, nan, Fold { acc: &mut a, rows: &block, range: 0..n })?;
+        }
+        acc.copy_from_slice(&a[..acc.len()]);
+    }
+    Some(())
+}
+
+/// Left fold of the `inner` last dimensions of a view, starting with the first element; `average` seeds with first/N and adds
+/// x·(1/N).
+fn fold_view(mem: &Memory, v: &View, inner: usize, op: AluOp, nan: AluMinMaxNan) -> Option<Vec<f32>> {
+    let split = v.dims.len() - inner.min(v.dims.len());
+    let outer = View { dims: SmallVec::from_slice(&v.dims[..split]), ..v.clone() };
+    let starts: Vec<usize> = outer.offsets().collect();
+    let mut out = vec![0f32; starts.len()];
+    let bytes = mem.bytes(v.buf);
+    let fold = |starts: &[usize], out: &mut [f32]| fold_starts(bytes, v, split, starts, out, op, nan);
+    if v.num_elems() >= stream::PARALLEL && starts.len() >= 2 * SIDE && rayon::current_num_threads() > 1 {
+        let half = (starts.len() / 2).next_multiple_of(SIDE);
+        let (low, high) = out.split_at_mut(half);
+        let (x, y) = rayon::join(|| fold(&starts[..half], low), || fold(&starts[half..], high));
+        x.and(y)?;
+    } else {
+        fold(&starts, &mut out)?;
+    }
+    Some(out)
+}
+
+/// The folds that start at these bytes; dimensions from `split` on are folded.
+fn fold_starts(
+    bytes: &[u8],
+    v: &View,
+    split: usize,
+    starts: &[usize],
+    out: &mut [f32],
+    op: AluOp,
+    nan: AluMinMaxNan,
+) -> Option<()> {
+    let dims = &v.dims[split..];
+    let cols: usize = dims.iter().map(|d| d.num).product();
+    let (op, factor) = match op {
+        AluOp::Average => (AluOp::Add, Some(1.0 / cols as f32)),
+        _ => (op, None),
+    };
+    let mut block = [[0f32; WIDE]; SIDE];
+    for (starts, out) in starts.chunks(SIDE).zip(out.chunks_mut(SIDE)) {
+        let mut walks: SmallVec<[Walk; SIDE]> =
+            starts.iter().map(|at| Walk::of(*at, dims, v.elem_size())).collect();
+        let mut acc = [0f32; SIDE];
+        for at in (0..cols).step_by(WIDE) {
+            let n = WIDE.min(cols - at);
+            for (walk, to) in walks.iter_mut().zip(&mut block) {
+                stream::load(bytes, walk, v.dtype, &mut to[..n]);
+                if let Some(f) = factor {
+                    to[..n].iter_mut().for_each(|x| *x *= f);
                 }
             }
-            acc.copy_from_slice(&a);
-            continue;
-        }
-        if n == 1 {
-            acc[0] = alu::fold(op, acc[0], rows, nan)?;
-            continue;
-        }
-        for i in 0..cols {
-            for j in 0..n {
-                column[j] = rows[j * cols + i];
+            let from = usize::from(at == 0);
+            if at == 0 {
+                acc = std::array::from_fn(|j| block[j][0]);
             }
-            alu::fold_rows(op, acc, &column[..n], nan)?;
+            // One element is its own fold, whatever the operation.
+            if from < n {
+                alu::with(op, nan, Fold { acc: &mut acc, rows: &block, range: from..n })?;
+            }
         }
+        out.copy_from_slice(&acc[..out.len()]);
     }
     Some(())
 }
@@ -120,9 +198,9 @@ pub(crate) fn tensor_reduce(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
         tile::scatter(cx.mem, dst, &bytes);
         return Ok(());
     }
-    let x = tile::load(cx.mem, src, cx.rules());
     let nan = cx.profile.alu_minmax_nan;
     let folded = if over_partitions {
+        let x = tile::load(cx.mem, src, cx.rules());
         if op == AluOp::Average {
             let f = 1.0 / reduced as f32;
             let mut acc: Vec<f32> = x.row(0).iter().map(|v| v * f).collect();
@@ -135,7 +213,13 @@ pub(crate) fn tensor_reduce(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
             alu::fold_columns(op, &mut acc, &x.data[results..], nan).map(|()| acc)
         }
     } else {
-        fold_tile(op, &Tile { parts: results, cols: reduced, data: x.data }, nan)
+        // The dimensions that are folded: those named, all free ones, or everything.
+        let inner = match axis {
+            AxisListType::Xyzwc => src.dims.len(),
+            _ if free.len() >= count => count,
+            _ => free.len(),
+        };
+        fold_view(cx.mem, src, inner, op, nan)
     };
     let mut out = folded.ok_or_else(|| unsupported(d, format!("reducing with `{op}`")))?;
     if negate {

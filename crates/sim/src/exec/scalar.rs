@@ -3,12 +3,15 @@
 //! Source: the specification, file 09 §6.1, §6.3; file 04 §7.4 (operand orders).
 
 use super::accumulate::{accumulate, first_lane};
+use super::stream::{Out, Plan};
 use super::tile::{
     self, PerPart, Tile, input, misfit, output, per_part, refuse_packed, same_count, unsupported,
 };
 use super::{Arg, Decoded, ExecCx};
+use crate::memory::View;
 use crate::num::alu::{self, AluClass, Src};
 use crate::num::convert;
+use crate::numeric_profile::AluMinMaxNan;
 use crate::state::Fault;
 use tandem_bir::{AluOp, Attr, Dtype, EngineAccumulationType, Inst, TscMode};
 
@@ -31,35 +34,110 @@ fn stages(inst: &Inst) -> Stages {
 }
 
 /// An operand of a stage: one value per partition, or a full tile.
-enum Operand {
+enum Operand<'v> {
     Scalar(PerPart),
-    Full(Tile),
+    Full(&'v View),
 }
 
-fn operand(cx: &ExecCx<'_>, d: &Decoded, i: usize, parts: usize, cols: usize) -> Result<Operand, Fault> {
+fn operand<'v>(
+    cx: &ExecCx<'_>,
+    d: &'v Decoded,
+    i: usize,
+    parts: usize,
+    cols: usize,
+) -> Result<Operand<'v>, Fault> {
     if let Some(Arg::View(v)) = d.ins.get(i)
         && v.num_elems() == parts * cols
         && cols != 1
     {
-        return Ok(Operand::Full(tile::load(cx.mem, v, cx.rules())));
+        return Ok(Operand::Full(v));
     }
     Ok(Operand::Scalar(per_part(cx, d, i, parts)?))
 }
 
-fn apply(cx: &ExecCx<'_>, d: &Decoded, op: AluOp, rev: bool, x: &mut Tile, s: &Operand) -> Result<(), Fault> {
+/// One operation with its operand; `y` holds the elements of a full tile that belong to `x`, which starts with element `at`.
+fn stage(
+    (op, rev): (AluOp, bool),
+    s: &Operand<'_>,
+    x: &mut [f32],
+    y: &[f32],
+    (at, cols): (usize, usize),
+    nan: AluMinMaxNan,
+) -> Option<()> {
     if op == AluOp::Bypass && !rev {
-        return Ok(());
+        return Some(());
     }
-    let nan = cx.profile.alu_minmax_nan;
-    let done = match s {
-        Operand::Scalar(PerPart::All(v)) => alu::zip_assign(op, &mut x.data, Src::Scalar(*v), rev, nan),
-        Operand::Scalar(PerPart::Each(v)) => v
-            .iter()
-            .zip(x.data.chunks_mut(x.cols.max(1)))
-            .try_for_each(|(v, row)| alu::zip_assign(op, row, Src::Scalar(*v), rev, nan)),
-        Operand::Full(t) => alu::zip_assign(op, &mut x.data, Src::Row(&t.data), rev, nan),
+    match s {
+        Operand::Full(_) => alu::zip_assign(op, x, Src::Row(y), rev, nan),
+        Operand::Scalar(s) => by_part(op, rev, s, x, at, cols, nan),
+    }
+}
+
+/// `x = op(x, s)` with the scalar of each element's partition; `x` starts with element `at` of rows of `cols`.
+pub(crate) fn by_part(
+    op: AluOp,
+    rev: bool,
+    s: &PerPart,
+    x: &mut [f32],
+    at: usize,
+    cols: usize,
+    nan: AluMinMaxNan,
+) -> Option<()> {
+    match s {
+        PerPart::All(v) => alu::zip_assign(op, x, Src::Scalar(*v), rev, nan),
+        PerPart::Each(v) => {
+            let cols = cols.max(1);
+            let (mut rest, mut at) = (x, at);
+            while !rest.is_empty() {
+                let n = (cols - at % cols).min(rest.len());
+                let (row, more) = rest.split_at_mut(n);
+                alu::zip_assign(op, row, Src::Scalar(v[at / cols]), rev, nan)?;
+                (rest, at) = (more, at + n);
+            }
+            Some(())
+        }
+    }
+}
+
+/// Both stages of an instruction over its first operand, written to its first output. The results in fp32 when `keep`.
+fn two_stages(
+    cx: &mut ExecCx<'_>,
+    d: &Decoded,
+    stages: [((AluOp, bool), Operand<'_>); 2],
+    keep: bool,
+) -> Result<Option<Tile>, Fault> {
+    let (src, dst) = (input(d, 0)?, output(d, 0)?);
+    let (rules, nan) = (cx.rules(), cx.profile.alu_minmax_nan);
+    let refused = || {
+        let missing = |((op, rev), _): &&((AluOp, bool), Operand<'_>)| {
+            (*op != AluOp::Bypass || *rev) && alu::scalar(*op, 1.0, 1.0, nan).is_none()
+        };
+        let op = stages.iter().find(missing).map_or(AluOp::Bypass, |((op, _), _)| *op);
+        unsupported(d, format!("`{op}`"))
     };
-    done.ok_or_else(|| unsupported(d, format!("`{op}`")))
+    let cols = src.elems_per_partition();
+    let full = |k: usize| match stages[k].1 {
+        Operand::Full(v) => Some(v),
+        Operand::Scalar(_) => None,
+    };
+    let second = full(0).or(full(1));
+    let both = full(0).is_some() && full(1).is_some();
+    if !keep
+        && !both
+        && let Some(plan) = Plan::new(src, second, dst, Out { rules, arith: true })
+    {
+        let work = |_: &mut (), at: usize, x: &mut [f32], y: &[f32]| {
+            stages.iter().try_for_each(|(op, s)| stage(*op, s, x, y, (at, cols), nan))
+        };
+        return plan.run(cx.mem, work).map(|_| None).ok_or_else(refused);
+    }
+    let mut x = tile::load(cx.mem, src, rules);
+    let tiles = [0, 1].map(|k| full(k).map(|v| tile::load(cx.mem, v, rules).data).unwrap_or_default());
+    for ((op, s), y) in stages.iter().zip(&tiles) {
+        stage(*op, s, &mut x.data, y, (0, cols), nan).ok_or_else(refused)?;
+    }
+    tile::store_arith(cx.mem, dst, &mut x.data, rules);
+    Ok(Some(x))
 }
 
 /// TensorScalar (IT 28): both operands are constants of the instruction.
@@ -75,11 +153,8 @@ pub(crate) fn tensor_scalar(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
     }
     refuse_packed(d, src)?;
     refuse_packed(d, dst)?;
-    let mut x = tile::load(cx.mem, src, cx.rules());
-    apply(cx, d, s.op0, s.rev0, &mut x, &Operand::Scalar(PerPart::All(c0)))?;
-    apply(cx, d, s.op1, s.rev1, &mut x, &Operand::Scalar(PerPart::All(c1)))?;
-    let rules = cx.rules();
-    tile::store_arith(cx.mem, dst, &mut x.data, rules);
+    let scalar = |c| Operand::Scalar(PerPart::All(c));
+    two_stages(cx, d, [((s.op0, s.rev0), scalar(c0)), ((s.op1, s.rev1), scalar(c1))], false)?;
     Ok(())
 }
 
@@ -117,28 +192,20 @@ pub(crate) fn tensor_scalar_ptr(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -
     }
     refuse_packed(d, src)?;
     refuse_packed(d, dst)?;
-    let mut x = tile::load(cx.mem, src, cx.rules());
-    let a = operand(cx, d, 1, x.parts, x.cols)?;
+    let (parts, cols) = (src.partitions(), src.elems_per_partition());
+    let a = operand(cx, d, 1, parts, cols)?;
     let b = match d.ins.get(2) {
-        Some(_) if !reduces && (s.op1 != AluOp::Bypass || s.rev1) => {
-            Some(operand(cx, d, 2, x.parts, x.cols)?)
-        }
-        _ => None,
-    };
-    let init =
-        if reduces && d.ins.len() > 2 { Some(per_part(cx, d, d.ins.len() - 1, x.parts)?) } else { None };
-    apply(cx, d, s.op0, s.rev0, &mut x, &a)?;
-    if !reduces {
-        if let Some(b) = &b {
-            apply(cx, d, s.op1, s.rev1, &mut x, b)?;
-        } else if !matches!(s.op1, AluOp::Bypass | AluOp::Abs | AluOp::Rsqrt) {
+        Some(_) if !reduces && (s.op1 != AluOp::Bypass || s.rev1) => operand(cx, d, 2, parts, cols)?,
+        _ if !reduces && !matches!(s.op1, AluOp::Bypass | AluOp::Abs | AluOp::Rsqrt) => {
             return Err(misfit(format!("{}: `{}` has no second operand", d.opcode, s.op1)));
-        } else {
-            apply(cx, d, s.op1, s.rev1, &mut x, &Operand::Scalar(PerPart::All(0.0)))?;
         }
-    }
-    let rules = cx.rules();
-    tile::store_arith(cx.mem, dst, &mut x.data, rules);
+        _ => Operand::Scalar(PerPart::All(0.0)),
+    };
+    let init = if reduces && d.ins.len() > 2 { Some(per_part(cx, d, d.ins.len() - 1, parts)?) } else { None };
+    // A reduction folds with op1.
+    let second = if reduces { (AluOp::Bypass, false) } else { (s.op1, s.rev1) };
+    let keep = reduces || cmd != Cmd::Idle;
+    let Some(x) = two_stages(cx, d, [((s.op0, s.rev0), a), (second, b)], keep)? else { return Ok(()) };
     if reduces {
         // The reduction folds what op0 gave, in fp32, before any conversion.
         let cmd = if cmd == Cmd::Idle { Cmd::ZeroAccumulate } else { cmd };
@@ -188,11 +255,15 @@ fn scan(cx: &mut ExecCx<'_>, d: &Decoded, s: &Stages) -> Result<(), Fault> {
     let x = tile::load(cx.mem, src, cx.rules());
     let init = per_part(cx, d, 1, x.parts)?;
     let second = operand(cx, d, 2, x.parts, x.cols)?;
+    let full = match second {
+        Operand::Full(v) => tile::load(cx.mem, v, cx.rules()),
+        Operand::Scalar(_) => Tile::default(),
+    };
     let mut out = Tile::new(x.parts, x.cols);
     for p in 0..x.parts {
         let b = match &second {
             Operand::Scalar(v) => Src::Scalar(v.at(p)),
-            Operand::Full(t) => Src::Row(t.row(p)),
+            Operand::Full(_) => Src::Row(full.row(p)),
         };
         let nan = cx.profile.alu_minmax_nan;
         alu::scan((s.op0, s.rev0), (s.op1, s.rev1), x.row(p), b, init.at(p), out.row_mut(p), nan)
@@ -285,7 +356,13 @@ pub(crate) fn cumulative(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Resul
     let mut x = tile::load(cx.mem, src, cx.rules());
     let a = operand(cx, d, 1, x.parts, x.cols)?;
     let load = if d.ins.len() > 2 { Some(per_part(cx, d, 2, x.parts)?) } else { None };
-    apply(cx, d, s.op0, s.rev0, &mut x, &a)?;
+    let full = match a {
+        Operand::Full(v) => tile::load(cx.mem, v, cx.rules()).data,
+        Operand::Scalar(_) => Vec::new(),
+    };
+    let cols = x.cols;
+    stage((s.op0, s.rev0), &a, &mut x.data, &full, (0, cols), cx.profile.alu_minmax_nan)
+        .ok_or_else(|| unsupported(d, format!("`{}`", s.op0)))?;
     let lane = first_lane(cx, dst);
     // The value each row starts from is what an accumulator holds after the command over no elements.
     let empty = Tile { parts: x.parts, cols: 0, data: Vec::new() };

@@ -2,7 +2,8 @@
 //!
 //! Source: the specification, file 09 §6.5.
 
-use super::accumulate::{accumulate, first_lane};
+use super::accumulate::{self, accumulate, first_lane};
+use super::blend::{self, Mask, Side};
 use super::fill::affine_row;
 use super::tile::{
     self, PerPart, Tile, attr_int, input, misfit, output, per_part, refuse_packed, same_count, unsupported,
@@ -11,6 +12,7 @@ use super::{Arg, Decoded, ExecCx, activation};
 use crate::memory::View;
 use crate::num::alu;
 use crate::num::convert::{self, Rules};
+use crate::num::simd::{self, Kernel};
 use crate::numeric_profile::RangeSelectFill;
 use crate::state::Fault;
 use tandem_bir::{AluOp, Attr, EngineAccumulationType, Inst};
@@ -26,16 +28,61 @@ pub(crate) fn affine_select(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Re
         return Err(misfit(format!("{}: `{op}` is not a comparison", d.opcode)));
     }
     let base = attr_int(cx, d, inst, Attr::Base)?.unwrap_or(0);
-    let keep = |v: i32| alu::integer(op, i64::from(v), 0, 32) == Some(1);
     let fill = inst.get_f32(Attr::FillValue).unwrap_or(0.0);
     let (parts, cols) = (dst.partitions(), dst.elems_per_partition());
-    let mut v = vec![0i32; cols];
-    let mut mask = Vec::with_capacity(parts * cols);
-    for p in 0..parts {
-        affine_row(d, inst, base, p, &mut v)?;
-        mask.extend(v.iter().map(|v| keep(*v)));
+    // The values of partition 0; the others differ by a multiple of the channel multiplier.
+    let mut row = vec![0i32; cols];
+    affine_row(d, inst, base, 0, &mut row)?;
+    let step = inst.get_int(Attr::ChannelMultiplier).unwrap_or(0);
+    let rule = |at: usize, out: &mut [u8]| {
+        let (mut rest, mut at) = (out, at);
+        while !rest.is_empty() {
+            let (p, c) = (at / cols, at % cols);
+            let n = (cols - c).min(rest.len());
+            let (now, more) = rest.split_at_mut(n);
+            let add = step.wrapping_mul(p as i64) as i32;
+            simd::run(Against { x: &row[c..c + n], add, op, out: now });
+            (rest, at) = (more, at + n);
+        }
+    };
+    let rules = cx.rules();
+    let other = Side::Fixed(PerPart::All(fill), rules);
+    if blend::blend(cx.mem, dst, &Mask::Rule(&rule), &Side::View(src), &other) {
+        return Ok(());
     }
-    blend(cx, d, src, dst, &mask, fill, None)
+    let mut mask = vec![0u8; parts * cols];
+    rule(0, &mut mask);
+    blend_whole(cx, d, src, dst, &mask, fill, None)
+}
+
+/// `out[i] = op(x[i] + add, 0)` on wrapping 32-bit integers; `op` is a comparison.
+struct Against<'a> {
+    x: &'a [i32],
+    add: i32,
+    op: AluOp,
+    out: &'a mut [u8],
+}
+
+impl Kernel for Against<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        #[inline(always)]
+        fn all(x: &[i32], add: i32, out: &mut [u8], f: impl Fn(i32) -> bool) {
+            for (o, x) in out.iter_mut().zip(x) {
+                *o = u8::from(f(x.wrapping_add(add)));
+            }
+        }
+        let Against { x, add, op, out } = self;
+        match op {
+            AluOp::IsEqual => all(x, add, out, |v| v == 0),
+            AluOp::NotEqual => all(x, add, out, |v| v != 0),
+            AluOp::IsGt => all(x, add, out, |v| v > 0),
+            AluOp::IsGe => all(x, add, out, |v| v >= 0),
+            AluOp::IsLt => all(x, add, out, |v| v < 0),
+            _ => all(x, add, out, |v| v <= 0),
+        }
+    }
 }
 
 fn is_comparison(op: AluOp) -> bool {
@@ -43,12 +90,12 @@ fn is_comparison(op: AluOp) -> bool {
 }
 
 /// Writes `mask ? src : fill`: kept elements as bits when the dtypes agree, the fill value converted under `fill_rules`.
-fn blend(
+fn blend_whole(
     cx: &mut ExecCx<'_>,
     d: &Decoded,
     src: &View,
     dst: &View,
-    mask: &[bool],
+    mask: &[u8],
     fill: f32,
     fill_rules: Option<Rules>,
 ) -> Result<(), Fault> {
@@ -56,7 +103,7 @@ fn blend(
     let mut bytes = converted(cx, d, src, dst)?;
     let (f, n) = convert::value_bytes(dst.dtype, fill, fill_rules.unwrap_or(rules));
     for (slot, keep) in bytes.chunks_exact_mut(n).zip(mask) {
-        if !keep {
+        if *keep == 0 {
             slot.copy_from_slice(&f[..n]);
         }
     }
@@ -82,8 +129,8 @@ pub(crate) fn range_select(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Res
     same_count(d, src.num_elems(), dst.num_elems())?;
     refuse_packed(d, src)?;
     refuse_packed(d, dst)?;
-    let x = tile::load(cx.mem, src, cx.rules());
-    let (b0, b1) = (per_part(cx, d, 1, x.parts)?, per_part(cx, d, 2, x.parts)?);
+    let (parts, cols) = (src.partitions(), src.elems_per_partition());
+    let (b0, b1) = (per_part(cx, d, 1, parts)?, per_part(cx, d, 2, parts)?);
     let base = inst.get_f32(Attr::Base).unwrap_or(0.0);
     let fill = inst.get_f32(Attr::FillValue).unwrap_or(0.0);
     let op0 = inst.get_enum::<AluOp>(Attr::CompareOp0).unwrap_or(AluOp::IsGe);
@@ -94,27 +141,70 @@ pub(crate) fn range_select(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Res
             "RangeSelect: `{op0}`, `{op1}` must be comparisons other than not_equal"
         )));
     }
-    let nan = cx.profile.alu_minmax_nan;
-    let mut mask = Vec::with_capacity(x.data.len());
-    let mut y = Tile::new(x.parts, x.cols);
-    for p in 0..x.parts {
-        for c in 0..x.cols {
-            let i = base + c as f32;
-            let keep = alu::scalar(op0, i, b0.at(p), nan) == Some(1.0)
-                && alu::scalar(op1, i, b1.at(p), nan) == Some(1.0);
-            mask.push(keep);
-            y.data[p * x.cols + c] = if keep { x.data[p * x.cols + c] } else { fill };
+    let index: Vec<f32> = (0..cols).map(|c| base + c as f32).collect();
+    let rule = |at: usize, out: &mut [u8]| {
+        let (mut rest, mut at) = (out, at);
+        while !rest.is_empty() {
+            let (p, c) = (at / cols, at % cols);
+            let n = (cols - c).min(rest.len());
+            let (now, more) = rest.split_at_mut(n);
+            let bounds = [(op0, b0.at(p)), (op1, b1.at(p))];
+            simd::run(Inside { x: &index[c..c + n], bounds, out: now });
+            (rest, at) = (more, at + n);
         }
-    }
+    };
     let fill_rules = match cx.profile.range_select_fill_overflow {
         RangeSelectFill::Infinity => Some(cx.rules().unsaturated()),
         RangeSelectFill::GenericCast => None,
     };
-    blend(cx, d, src, dst, &mask, fill, fill_rules)?;
     let cmd = inst.get_enum::<Cmd>(Attr::ReduceCmd).unwrap_or(Cmd::Idle);
+    if cmd == Cmd::Idle && d.outs.len() == 1 {
+        let other = Side::Fixed(PerPart::All(fill), fill_rules.unwrap_or(cx.rules()));
+        if blend::blend(cx.mem, dst, &Mask::Rule(&rule), &Side::View(src), &other) {
+            return accumulate::idle(cx, d, first_lane(cx, dst), parts);
+        }
+    }
+    let mut y = tile::load(cx.mem, src, cx.rules());
+    let mut mask = vec![0u8; parts * cols];
+    rule(0, &mut mask);
+    for (y, keep) in y.data.iter_mut().zip(&mask) {
+        *y = if *keep != 0 { *y } else { fill };
+    }
+    blend_whole(cx, d, src, dst, &mask, fill, fill_rules)?;
     let op = inst.get_enum::<AluOp>(Attr::ReduceOp).unwrap_or(AluOp::Bypass);
     let op = if op == AluOp::Bypass { AluOp::Max } else { op };
     finish(cx, d, dst, cmd, op, &y)
+}
+
+/// 1 where `x` passes both comparisons, else 0.
+struct Inside<'a> {
+    x: &'a [f32],
+    bounds: [(AluOp, f32); 2],
+    out: &'a mut [u8],
+}
+
+impl Kernel for Inside<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        #[inline(always)]
+        fn and(x: &[f32], out: &mut [u8], f: impl Fn(f32) -> bool) {
+            for (o, x) in out.iter_mut().zip(x) {
+                *o &= u8::from(f(*x));
+            }
+        }
+        let Inside { x, bounds, out } = self;
+        out.fill(1);
+        for (op, b) in bounds {
+            match op {
+                AluOp::IsEqual => and(x, out, |v| v == b),
+                AluOp::IsGt => and(x, out, |v| v > b),
+                AluOp::IsGe => and(x, out, |v| v >= b),
+                AluOp::IsLt => and(x, out, |v| v < b),
+                _ => and(x, out, |v| v <= b),
+            }
+        }
+    }
 }
 
 /// The accumulator step of a selection, and its second output.
@@ -151,8 +241,22 @@ pub(crate) fn copy_predicated(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> 
         return select_reduce(cx, d, reverse, cmd, op);
     }
     let pred_view = input(d, 1)?;
+    refuse_packed(d, pred_view)?;
+    same_count(d, pred_view.num_elems(), dst.num_elems())?;
+    if cmd == Cmd::Idle {
+        let from = match d.ins.first() {
+            Some(Arg::View(src)) if src.num_elems() == dst.num_elems() => Some(Side::View(src)),
+            Some(_) => Some(Side::Fixed(per_part(cx, d, 0, dst.partitions())?, cx.rules())),
+            None => None,
+        };
+        let mask = Mask::View { view: pred_view, reverse };
+        if let Some(from) = from
+            && blend::blend(cx.mem, dst, &mask, &from, &Side::Keep)
+        {
+            return Ok(());
+        }
+    }
     let pred = predicate(cx, d, pred_view, reverse)?;
-    same_count(d, pred.len(), dst.num_elems())?;
     // Elements where the predicate does not hold keep what is there, so the destination is read too.
     let old = tile::bytes_of(cx.mem, dst);
     let size = dst.elem_size();
@@ -195,11 +299,23 @@ fn spread(dst: &View, s: &PerPart, rules: Rules) -> Vec<u8> {
 /// Inputs predicate, on-true, on-false.
 fn select_reduce(cx: &mut ExecCx<'_>, d: &Decoded, reverse: bool, cmd: Cmd, op: AluOp) -> Result<(), Fault> {
     let (pred_view, on_true, dst) = (input(d, 0)?, input(d, 1)?, output(d, 0)?);
-    let pred = predicate(cx, d, pred_view, reverse)?;
-    same_count(d, pred.len(), dst.num_elems())?;
+    refuse_packed(d, pred_view)?;
+    same_count(d, pred_view.num_elems(), dst.num_elems())?;
     same_count(d, on_true.num_elems(), dst.num_elems())?;
     refuse_packed(d, on_true)?;
     refuse_packed(d, dst)?;
+    if cmd == Cmd::Idle && d.outs.len() == 1 {
+        let cols = dst.elems_per_partition();
+        let other = match d.ins.get(2) {
+            Some(Arg::View(v)) if v.num_elems() == dst.num_elems() && cols != 1 => Side::View(v),
+            _ => Side::Fixed(per_part(cx, d, 2, dst.partitions())?, cx.rules()),
+        };
+        let mask = Mask::View { view: pred_view, reverse };
+        if blend::blend(cx.mem, dst, &mask, &Side::View(on_true), &other) {
+            return accumulate::idle(cx, d, first_lane(cx, dst), dst.partitions());
+        }
+    }
+    let pred = predicate(cx, d, pred_view, reverse)?;
     let x = tile::load(cx.mem, on_true, cx.rules());
     let cols = dst.elems_per_partition();
     let mut y = Tile { parts: dst.partitions(), cols, data: x.data };

@@ -236,6 +236,31 @@ pub fn fold(op: AluOp, init: f32, row: &[f32], nan: AluMinMaxNan) -> Option<f32>
     with_op!(op, nan, |f| row.iter().fold(init, |acc, &x| f(acc, x)))
 }
 
+/// A loop over an operation of the fp32 table. `run` must be `#[inline(always)]`.
+pub(crate) trait OpKernel {
+    /// What the loop gives.
+    type Out;
+    /// The loop, with the function of the operation.
+    fn run(self, f: impl Fn(f32, f32) -> f32) -> Self::Out;
+}
+
+struct WithOp<K, F> {
+    kernel: K,
+    f: F,
+}
+impl<K: OpKernel, F: Fn(f32, f32) -> f32> Kernel for WithOp<K, F> {
+    type Out = K::Out;
+    #[inline(always)]
+    fn run(self) -> K::Out {
+        self.kernel.run(self.f)
+    }
+}
+
+/// Runs a loop with the function of an operation. `None` when the operation is not in the fp32 table.
+pub(crate) fn with<K: OpKernel>(op: AluOp, nan: AluMinMaxNan, kernel: K) -> Option<K::Out> {
+    with_op!(op, nan, |f| simd::run(WithOp { kernel, f }))
+}
+
 struct FoldRows<'a, F> {
     acc: &'a mut [f32],
     x: &'a [f32],

@@ -102,81 +102,122 @@ impl<const N: usize, F: Fn(f32) -> [u8; N]> Kernel for Encode<'_, N, F> {
     }
 }
 
-fn dec<const N: usize>(src: &[u8], out: &mut [f32], f: impl Fn([u8; N]) -> f32) {
-    simd::run(Decode { src, out, f });
+/// What is done with the decoder of an element type.
+pub(crate) trait Decoder {
+    /// What it gives.
+    type Out;
+    /// `f` widens one element of `N` bytes.
+    fn with<const N: usize>(self, f: impl Fn([u8; N]) -> f32 + Copy) -> Self::Out;
 }
-fn enc<const N: usize>(src: &[f32], out: &mut [u8], f: impl Fn(f32) -> [u8; N]) {
-    simd::run(Encode { src, out, f });
+
+/// What is done with the encoder of an element type.
+pub(crate) trait Encoder {
+    /// What it gives.
+    type Out;
+    /// `f` narrows one value to `N` bytes.
+    fn with<const N: usize>(self, f: impl Fn(f32) -> [u8; N] + Copy) -> Self::Out;
+}
+
+/// Hands the decoder of a type to `d`: elements of packed types of 8-bit lanes count one by one. `None` for fp4, whose lanes
+/// are no bytes.
+pub(crate) fn decoder<D: Decoder>(dtype: Dtype, d: D) -> Option<D::Out> {
+    Some(match dtype {
+        Dtype::Float32 | Dtype::Float32r => d.with::<4>(f32::from_le_bytes),
+        Dtype::Bfloat16 => d.with::<2>(|b| round::bf16_to_f32(u16::from_le_bytes(b))),
+        Dtype::Float16 => d.with::<2>(|b| round::f16_to_f32(u16::from_le_bytes(b))),
+        Dtype::Int32 => d.with::<4>(|b| i32::from_le_bytes(b) as f32),
+        Dtype::Uint32 => d.with::<4>(|b| u32::from_le_bytes(b) as f32),
+        Dtype::Int16 => d.with::<2>(|b| f32::from(i16::from_le_bytes(b))),
+        Dtype::Uint16 => d.with::<2>(|b| f32::from(u16::from_le_bytes(b))),
+        Dtype::Int8 => d.with::<1>(|[b]| f32::from(b as i8)),
+        Dtype::Uint8 | Dtype::Float8E8m0Fnu => d.with::<1>(|[b]| f32::from(b)),
+        Dtype::Int64 => d.with::<8>(|b| i64::from_le_bytes(b) as f32),
+        Dtype::Uint64 => d.with::<8>(|b| u64::from_le_bytes(b) as f32),
+        Dtype::Float8E3 => d.with::<1>(|[b]| fp8::E3M4_TABLE[b as usize]),
+        Dtype::Float8E4 => d.with::<1>(|[b]| fp8::E4M3_TABLE[b as usize]),
+        Dtype::Float8E4m3Fn | Dtype::Float8E4m3FnX4 => d.with::<1>(|[b]| fp8::E4M3FN_TABLE[b as usize]),
+        Dtype::Float8E5 | Dtype::Float8E5m2X4 => d.with::<1>(|[b]| fp8::E5M2_TABLE[b as usize]),
+        Dtype::Float4E2m1FnX4 => return None,
+    })
+}
+
+/// Hands the encoder of a type to `e`, as [`decoder`] does.
+pub(crate) fn encoder<E: Encoder>(dtype: Dtype, e: E, rules: Rules) -> Option<E::Out> {
+    let small = |e: E, f: SmallFloat| e.with::<1>(move |x| [f.encode(x, rules.overflow, rules.tiny)]);
+    Some(match dtype {
+        Dtype::Float32 => e.with::<4>(f32::to_le_bytes),
+        Dtype::Float32r => e.with::<4>(|x| round::round_mantissa(x, 11).to_le_bytes()),
+        Dtype::Bfloat16 => e.with::<2>(|x| round::f32_to_bf16(x).to_le_bytes()),
+        Dtype::Float16 => e.with::<2>(|x| round::f32_to_f16(x).to_le_bytes()),
+        Dtype::Int32 => e.with::<4>(|x| {
+            (round::f32_to_signed(x, i64::from(i32::MIN), i64::from(i32::MAX)) as i32).to_le_bytes()
+        }),
+        Dtype::Uint32 => {
+            e.with::<4>(|x| (round::f32_to_unsigned(x, u64::from(u32::MAX)) as u32).to_le_bytes())
+        }
+        Dtype::Int16 => e.with::<2>(|x| (round::f32_to_signed(x, -32768, 32767) as i16).to_le_bytes()),
+        Dtype::Uint16 => e.with::<2>(|x| (round::f32_to_unsigned(x, 65535) as u16).to_le_bytes()),
+        Dtype::Int8 => e.with::<1>(|x| (round::f32_to_signed(x, -128, 127) as i8).to_le_bytes()),
+        Dtype::Uint8 | Dtype::Float8E8m0Fnu => e.with::<1>(|x| [round::f32_to_unsigned(x, 255) as u8]),
+        Dtype::Int64 => e.with::<8>(|x| round::f32_to_signed(x, i64::MIN, i64::MAX).to_le_bytes()),
+        Dtype::Uint64 => e.with::<8>(|x| round::f32_to_unsigned(x, u64::MAX).to_le_bytes()),
+        Dtype::Float8E3 => small(e, fp8::E3M4),
+        Dtype::Float8E4 => small(e, fp8::E4M3),
+        Dtype::Float8E4m3Fn | Dtype::Float8E4m3FnX4 => small(e, fp8::E4M3FN),
+        Dtype::Float8E5 | Dtype::Float8E5m2X4 => small(e, fp8::E5M2),
+        Dtype::Float4E2m1FnX4 => return None,
+    })
+}
+
+struct Widen<'a> {
+    src: &'a [u8],
+    out: &'a mut [f32],
+}
+impl Decoder for Widen<'_> {
+    type Out = ();
+    fn with<const N: usize>(self, f: impl Fn([u8; N]) -> f32 + Copy) {
+        simd::run(Decode { src: self.src, out: self.out, f });
+    }
+}
+
+struct Narrow<'a> {
+    src: &'a [f32],
+    out: &'a mut [u8],
+}
+impl Encoder for Narrow<'_> {
+    type Out = ();
+    fn with<const N: usize>(self, f: impl Fn(f32) -> [u8; N] + Copy) {
+        simd::run(Encode { src: self.src, out: self.out, f });
+    }
 }
 
 /// Widens packed elements. `out` has `lanes(dtype)` values per container of `src`.
 pub fn to_f32(dtype: Dtype, src: &[u8], out: &mut [f32], rules: Rules) {
-    match dtype {
-        Dtype::Float32 | Dtype::Float32r => dec::<4>(src, out, f32::from_le_bytes),
-        Dtype::Bfloat16 => dec::<2>(src, out, |b| round::bf16_to_f32(u16::from_le_bytes(b))),
-        Dtype::Float16 => dec::<2>(src, out, |b| round::f16_to_f32(u16::from_le_bytes(b))),
-        Dtype::Int32 => dec::<4>(src, out, |b| i32::from_le_bytes(b) as f32),
-        Dtype::Uint32 => dec::<4>(src, out, |b| u32::from_le_bytes(b) as f32),
-        Dtype::Int16 => dec::<2>(src, out, |b| f32::from(i16::from_le_bytes(b))),
-        Dtype::Uint16 => dec::<2>(src, out, |b| f32::from(u16::from_le_bytes(b))),
-        Dtype::Int8 => dec::<1>(src, out, |[b]| f32::from(b as i8)),
-        Dtype::Uint8 | Dtype::Float8E8m0Fnu => dec::<1>(src, out, |[b]| f32::from(b)),
-        Dtype::Int64 => dec::<8>(src, out, |b| i64::from_le_bytes(b) as f32),
-        Dtype::Uint64 => dec::<8>(src, out, |b| u64::from_le_bytes(b) as f32),
-        Dtype::Float8E3 => dec::<1>(src, out, |[b]| fp8::E3M4_TABLE[b as usize]),
-        Dtype::Float8E4 => dec::<1>(src, out, |[b]| fp8::E4M3_TABLE[b as usize]),
-        Dtype::Float8E4m3Fn | Dtype::Float8E4m3FnX4 => {
-            dec::<1>(src, out, |[b]| fp8::E4M3FN_TABLE[b as usize]);
-        }
-        Dtype::Float8E5 | Dtype::Float8E5m2X4 => dec::<1>(src, out, |[b]| fp8::E5M2_TABLE[b as usize]),
-        Dtype::Float4E2m1FnX4 => {
-            let (words, _) = src.as_chunks::<2>();
-            for (w, o) in words.iter().zip(out.chunks_mut(4)) {
-                let w = u16::from_le_bytes(*w);
-                for (i, o) in o.iter_mut().enumerate() {
-                    *o = fp8::E2M1_TABLE[usize::from(w >> nibble(i, rules.fp4) & 15)];
-                }
-            }
+    if decoder(dtype, Widen { src, out: &mut *out }).is_some() {
+        return;
+    }
+    let (words, _) = src.as_chunks::<2>();
+    for (w, o) in words.iter().zip(out.chunks_mut(4)) {
+        let w = u16::from_le_bytes(*w);
+        for (i, o) in o.iter_mut().enumerate() {
+            *o = fp8::E2M1_TABLE[usize::from(w >> nibble(i, rules.fp4) & 15)];
         }
     }
 }
 
 /// Narrows to packed elements. `src` has `lanes(dtype)` values per container of `out`.
 pub fn from_f32(dtype: Dtype, src: &[f32], out: &mut [u8], rules: Rules) {
-    let small =
-        |f: SmallFloat, out: &mut [u8]| enc::<1>(src, out, |x| [f.encode(x, rules.overflow, rules.tiny)]);
-    match dtype {
-        Dtype::Float32 => enc::<4>(src, out, f32::to_le_bytes),
-        Dtype::Float32r => enc::<4>(src, out, |x| round::round_mantissa(x, 11).to_le_bytes()),
-        Dtype::Bfloat16 => enc::<2>(src, out, |x| round::f32_to_bf16(x).to_le_bytes()),
-        Dtype::Float16 => enc::<2>(src, out, |x| round::f32_to_f16(x).to_le_bytes()),
-        Dtype::Int32 => enc::<4>(src, out, |x| {
-            (round::f32_to_signed(x, i64::from(i32::MIN), i64::from(i32::MAX)) as i32).to_le_bytes()
-        }),
-        Dtype::Uint32 => {
-            enc::<4>(src, out, |x| (round::f32_to_unsigned(x, u64::from(u32::MAX)) as u32).to_le_bytes())
+    if encoder(dtype, Narrow { src, out: &mut *out }, rules).is_some() {
+        return;
+    }
+    let (words, _) = out.as_chunks_mut::<2>();
+    for (o, x) in words.iter_mut().zip(src.chunks(4)) {
+        let mut w = 0u16;
+        for (i, &x) in x.iter().enumerate() {
+            let code = fp8::E2M1.encode(x, rules.overflow, rules.tiny);
+            w |= u16::from(code) << nibble(i, rules.fp4);
         }
-        Dtype::Int16 => enc::<2>(src, out, |x| (round::f32_to_signed(x, -32768, 32767) as i16).to_le_bytes()),
-        Dtype::Uint16 => enc::<2>(src, out, |x| (round::f32_to_unsigned(x, 65535) as u16).to_le_bytes()),
-        Dtype::Int8 => enc::<1>(src, out, |x| (round::f32_to_signed(x, -128, 127) as i8).to_le_bytes()),
-        Dtype::Uint8 | Dtype::Float8E8m0Fnu => enc::<1>(src, out, |x| [round::f32_to_unsigned(x, 255) as u8]),
-        Dtype::Int64 => enc::<8>(src, out, |x| round::f32_to_signed(x, i64::MIN, i64::MAX).to_le_bytes()),
-        Dtype::Uint64 => enc::<8>(src, out, |x| round::f32_to_unsigned(x, u64::MAX).to_le_bytes()),
-        Dtype::Float8E3 => small(fp8::E3M4, out),
-        Dtype::Float8E4 => small(fp8::E4M3, out),
-        Dtype::Float8E4m3Fn | Dtype::Float8E4m3FnX4 => small(fp8::E4M3FN, out),
-        Dtype::Float8E5 | Dtype::Float8E5m2X4 => small(fp8::E5M2, out),
-        Dtype::Float4E2m1FnX4 => {
-            let (words, _) = out.as_chunks_mut::<2>();
-            for (o, x) in words.iter_mut().zip(src.chunks(4)) {
-                let mut w = 0u16;
-                for (i, &x) in x.iter().enumerate() {
-                    let code = fp8::E2M1.encode(x, rules.overflow, rules.tiny);
-                    w |= u16::from(code) << nibble(i, rules.fp4);
-                }
-                *o = w.to_le_bytes();
-            }
-        }
+        *o = w.to_le_bytes();
     }
 }
 

@@ -1,13 +1,17 @@
-//! One body, two compilations: the widest vectors this host has, and the baseline.
+//! One body, several compilations: the widest vectors this host has, narrower ones, the baseline.
 //!
-//! Guarantee: both compilations of a [`Kernel`] give the same bits, because a kernel uses only IEEE operations that are
+//! Guarantee: all compilations of a [`Kernel`] give the same bits, because a kernel uses only IEEE operations that are
 //! exact by definition (`+ - * / sqrt`, fused multiply-add, comparisons, bit operations) in an order that does not
 //! depend on the vector width, and Rust neither contracts nor reorders them.
+//!
+//! The width is found once per process. [`force`] narrows it, for tests that compare the widths.
 
 #![expect(
     unsafe_code,
     reason = "calling a function compiled for a detected CPU feature needs it; nothing else here does"
 )]
+
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A loop to be compiled for several vector widths. `run` must be `#[inline(always)]`.
 pub trait Kernel {
@@ -17,29 +21,115 @@ pub trait Kernel {
     fn run(self) -> Self::Out;
 }
 
-/// Runs a kernel in the widest compilation the host supports.
+/// A compilation of the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Width {
+    /// What every CPU of the target has (SSE2 on x86-64, NEON on AArch64).
+    Baseline,
+    /// 256 bits: AVX2 and FMA.
+    Avx2,
+    /// 512 bits: AVX-512 F, BW, DQ, VL.
+    Avx512,
+}
+
+impl Width {
+    /// All widths, the narrowest first.
+    pub const ALL: [Width; 3] = [Width::Baseline, Width::Avx2, Width::Avx512];
+
+    /// This CPU can run it.
+    pub fn is_supported(self) -> bool {
+        match self {
+            Width::Baseline => true,
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx2 => {
+                std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx512 => {
+                Width::Avx2.is_supported()
+                    && std::arch::is_x86_feature_detected!("avx512f")
+                    && std::arch::is_x86_feature_detected!("avx512bw")
+                    && std::arch::is_x86_feature_detected!("avx512dq")
+                    && std::arch::is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Width::Avx2 | Width::Avx512 => false,
+        }
+    }
+
+    /// The widest that this CPU can run.
+    pub fn widest() -> Width {
+        Width::ALL.into_iter().rev().find(|w| w.is_supported()).unwrap_or(Width::Baseline)
+    }
+}
+
+/// The width in use plus one; 0 before it was looked for. Only widths that the CPU supports are ever stored here, which is
+/// what the calls in [`run`] rest on.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// The width in use.
+#[inline]
+pub fn width() -> Width {
+    #[cfg(test)]
+    if let Some(w) = tests::FORCED.get() {
+        return w;
+    }
+    match CHOSEN.load(Ordering::Relaxed) {
+        1 => Width::Baseline,
+        2 => Width::Avx2,
+        3 => Width::Avx512,
+        _ => find(),
+    }
+}
+
+#[cold]
+fn find() -> Width {
+    let w = Width::widest();
+    CHOSEN.store(w as u8 + 1, Ordering::Relaxed);
+    w
+}
+
+/// Uses a width from here on in the whole process, or the widest again; for tests. False, and nothing changes, when this
+/// CPU does not have it.
+pub fn force(w: Option<Width>) -> bool {
+    let w = w.unwrap_or_else(Width::widest);
+    if !w.is_supported() {
+        return false;
+    }
+    CHOSEN.store(w as u8 + 1, Ordering::Relaxed);
+    true
+}
+
+/// Runs a kernel in the compilation in use.
 #[inline]
 pub fn run<K: Kernel>(k: K) -> K::Out {
-    #[cfg(test)]
-    if tests::BASELINE.get() {
-        return k.run();
+    match width() {
+        Width::Baseline => k.run(),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `width` gives only widths whose features were detected on this CPU.
+        Width::Avx2 => unsafe { avx2(k) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the same.
+        Width::Avx512 => unsafe { avx512(k) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Width::Avx2 | Width::Avx512 => k.run(),
     }
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        // SAFETY: both features were detected on this CPU.
-        return unsafe { wide(k) };
-    }
+}
+
+/// Runs a kernel in the baseline compilation, for tests that compare.
+pub fn run_baseline<K: Kernel>(k: K) -> K::Out {
     k.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn wide<K: Kernel>(k: K) -> K::Out {
+fn avx2<K: Kernel>(k: K) -> K::Out {
     k.run()
 }
 
-/// Runs a kernel in the baseline compilation, for tests that compare the two.
-pub fn run_baseline<K: Kernel>(k: K) -> K::Out {
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+fn avx512<K: Kernel>(k: K) -> K::Out {
     k.run()
 }
 
@@ -83,8 +173,9 @@ impl<F: Fn(f32) -> f32> Kernel for MapInPlace<'_, F> {
 
 #[cfg(test)]
 mod tests {
-    //! Every kernel of the crate, through the functions that use it, in both compilations.
+    //! Every kernel of the crate, through the functions that use it, in all compilations this CPU can run.
 
+    use super::Width;
     use crate::exec::activation::apply_function;
     use crate::exec::matmul::product;
     use crate::exec::tile::PerPart;
@@ -97,20 +188,23 @@ mod tests {
     use tandem_bir::{ActivationFunctionType, AluOp, Dtype};
 
     thread_local! {
-        /// Kernels of this thread run in the baseline compilation.
-        pub(super) static BASELINE: Cell<bool> = const { Cell::new(false) };
+        /// Kernels of this thread run in this compilation.
+        pub(super) static FORCED: Cell<Option<Width>> = const { Cell::new(None) };
     }
 
-    /// Both compilations of what `f` does; `f` gives bit patterns.
+    /// All compilations of what `f` does; `f` gives bit patterns.
     fn same(what: &str, f: impl Fn() -> Vec<u32>) {
-        let wide = f();
-        BASELINE.set(true);
+        FORCED.set(Some(Width::Baseline));
         let base = f();
-        BASELINE.set(false);
-        assert_eq!(wide.len(), base.len());
-        if let Some(i) = (0..wide.len()).find(|i| wide[*i] != base[*i]) {
-            panic!("{what}, element {i}: {:#010x} in wide vectors, {:#010x} without", wide[i], base[i]);
+        for w in Width::ALL.into_iter().filter(|w| w.is_supported()) {
+            FORCED.set(Some(w));
+            let wide = f();
+            assert_eq!(wide.len(), base.len());
+            if let Some(i) = (0..wide.len()).find(|i| wide[*i] != base[*i]) {
+                panic!("{what}, element {i}: {:#010x} with {w:?}, {:#010x} without", wide[i], base[i]);
+            }
         }
+        FORCED.set(None);
     }
 
     /// Bits of values; which payload a NaN has is decided where results are stored, not in a kernel.
