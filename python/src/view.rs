@@ -915,8 +915,10 @@ impl View {
         Ok(self.with(dims, self.offset.saturating_add(i.saturating_mul(stride))))
     }
 
-    fn __bool__(&self) -> PyResult<bool> {
-        Err(PyTypeError::new_err(format!("the truth of {} is not known while tracing", self.label())))
+    /// A tensor is there: kernels ask `if scale:` of an argument that may be `None`. What it holds is not known while
+    /// tracing, so this never looks at values.
+    fn __bool__(&self) -> bool {
+        true
     }
 
     fn __iter__(&self) -> PyResult<Py<PyAny>> {

@@ -222,3 +222,22 @@ def test_install_keeps_away_from_the_real_package(real, tmp_path):
 def test_never_installed_by_default():
     code = "import tandem, sys; assert 'nki' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_tensor_is_true():
+    """Kernels ask `if scale:` of an argument that may be None; values are not looked at."""
+
+    def scaled(x, scale=None):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        if scale:
+            factor = nl.ndarray((4, 1), nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=factor, src=scale)
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x, zero = np.full((4, 8), 3, np.float32), np.zeros((4, 1), np.float32)
+    assert (tandem.simulate(scaled)(x) == 3).all()
+    assert (tandem.simulate(scaled)(x, zero) == 0).all()

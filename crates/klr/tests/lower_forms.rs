@@ -6,8 +6,8 @@ mod kernels;
 use kernels::*;
 use std::sync::Arc;
 use tandem_bir::{
-    AddressSpace, AluOp as A, ApPair, ArchLevel, Attr, BirEnum, CollectiveKind, EdgeKind, EngineKind, Expr,
-    Inst, MemoryType, Module, Opcode, Operand as O, TensorKind, TransposeOps as T,
+    AddressSpace, AluOp as A, ApPair, ArchLevel, Attr, BirEnum, CollectiveKind, CopyMode, EdgeKind,
+    EngineKind, Expr, Inst, MemoryType, Module, Opcode, Operand as O, TensorKind, TransposeOps as T,
 };
 use tandem_klr::ast::*;
 use tandem_klr::build::{self, float, int};
@@ -100,6 +100,43 @@ fn f1_copy_by_run_time_offset() {
             // [8, 128, 64] moved along dimension 0: 128 * 64 elements per index
             assert_eq!(i.get_int(Attr::Scale), Some(8192));
         }
+    }
+}
+
+#[test]
+fn a_sum_with_a_run_time_source_accumulates() {
+    let vector = || moved("h", Err(indices()), false);
+    let sum = |dst: TensorRef, srcs: Vec<TensorRef>, scale: f32| {
+        Operator::DmaCompute(DmaCompute {
+            scales: vec![float(1.0), float(scale)],
+            dst,
+            srcs,
+            reduce_op: AluOp::Add,
+        })
+    };
+    for (dst, srcs) in [
+        (t("a"), vec![vector(), t("a")]),
+        (t("a"), vec![t("a"), vector()]),
+        (vector(), vec![vector(), t("a")]),
+    ] {
+        let m = m(one_core(vec![sum(dst, srcs, 1.0)]));
+        let i = by_name(&m, "s0");
+        assert_eq!(
+            (i.opcode, letters(&i.ins), letters(i.indirection_ins())),
+            (Opcode::DmaCopy, "A".into(), "A".into())
+        );
+        assert_eq!(i.get_enum::<A>(Attr::CceOp), Some(A::Add));
+        assert_eq!(i.get_enum::<CopyMode>(Attr::Mode).unwrap_or(CopyMode::Copy), CopyMode::Copy);
+    }
+    // Other forms, and all of them under the vendor's rules, take no run-time access.
+    for (o, strict) in [
+        (sum(t("a"), vec![vector(), t("a")], 0.5), false),
+        (sum(t("a"), vec![vector(), t("b")], 1.0), false),
+        (sum(t("a"), vec![vector(), t("a")], 1.0), true),
+    ] {
+        let k = one_core(vec![o]);
+        let l = if strict { run_strict(k) } else { run(k) };
+        assert!(l.diags.iter().any(|d| d.code.info().id == "K0014"), "{:?}", l.diags);
     }
 }
 

@@ -252,8 +252,9 @@ impl Machine<'_> {
         }
         let Some(race) = &mut self.race else { return };
         let core = &self.cores[c];
+        let reads_only = core.module.insts[id].copies_onto_itself();
         race.tick(thread);
-        let wanted = |r: Role| lists & (1 << r.list) != 0;
+        let wanted = |r: Role| lists & (1 << r.list) != 0 && !(reads_only && r.list == 1);
         let fixed = core.code.recipes[id.index()].is_empty();
         match race.cached(c, id.index()).filter(|_| fixed) {
             Some((from, to)) => {

@@ -15,9 +15,12 @@
 //! groups of partitions, so that many distinct strided views of one buffer cost no comparison of all with all. Keeping only the last write (and, per slot, reads not ordered before another read of the slot)
 //! loses no race: whatever races with a forgotten access races with the one that replaced it.
 //!
-//! Two writes of different cores that nothing orders are no race when the second stores what is there already and nothing has
-//! read those bytes before ([`Race::settle`]): a kernel that does not divide its work stores the same output twice. A
-//! note says so (S0026); it holds for the inputs of the run.
+//! Two writes of different cores that nothing orders are no race when the second stores what is there already
+//! ([`Race::settle`]): a kernel that does not divide its work stores the same output twice. A note says so (S0026); it
+//! holds for the inputs of the run. Such a write is *silent*: it stands beside the write that it repeats instead of in its
+//! place, so that a later one is compared with both. What reads the bytes behind either of the two gets their value in
+//! every order; so does a read of another core behind its own core's write of them. A read from before the write that is
+//! repeated must be ordered before the silent one. An instruction that copies bytes onto themselves is a read.
 //!
 //! **It never reports falsely**: where the overlap test gives up (`SEARCH_BUDGET`), the two byte sets are compared run by run before
 //! anything is reported (up to four million runs). **It may miss** races on
@@ -65,6 +68,8 @@ impl Role {
 pub(crate) struct Access {
     pub(crate) thread: u32,
     tick: u32,
+    /// Place among the accesses of the run.
+    seq: u64,
     pub(crate) core: u32,
     pub(crate) inst: InstId,
     pub(crate) role: Role,
@@ -144,10 +149,36 @@ struct Slot {
     fp: Footprint,
     /// Slots that overlap, itself included.
     near: Vec<u32>,
-    /// Something has read it.
-    was_read: bool,
     write: Option<Access>,
+    /// Writes that nothing orders with another core's and that stored what was there, the last of each thread.
+    silent: SmallVec<[Access; 1]>,
+    /// Reads since the last write.
     reads: SmallVec<[Access; 2]>,
+    /// Reads from before it, the last of each thread.
+    old_reads: SmallVec<[Access; 1]>,
+}
+
+impl Slot {
+    /// All writes that count.
+    fn writes(&self) -> impl Iterator<Item = &Access> {
+        self.write.iter().chain(&self.silent)
+    }
+    /// A write that changes bytes takes the place of everything before it.
+    fn replace(&mut self, me: Access) {
+        for r in std::mem::take(&mut self.reads) {
+            last_of_thread(&mut self.old_reads, r);
+        }
+        self.silent.clear();
+        self.write = Some(me);
+    }
+}
+
+/// Keeps the last access of each thread.
+fn last_of_thread(list: &mut SmallVec<[Access; 1]>, a: Access) {
+    match list.iter_mut().find(|o| o.thread == a.thread) {
+        Some(o) => *o = a,
+        None => list.push(a),
+    }
 }
 
 /// Slots of one buffer by pages of their bytes.
@@ -217,6 +248,8 @@ pub(crate) struct Race {
     pages: Vec<Pages>,
     seen: Vec<u32>,
     stamp: u32,
+    /// Accesses so far.
+    seq: u64,
     /// Slots of an instruction's static operands: start in `arena`, per core and instruction.
     cache: Vec<Vec<u32>>,
     arena: Vec<(u32, Role)>,
@@ -274,6 +307,7 @@ impl Race {
             pages: pitches.into_iter().map(|pitch| Pages { pitch, lists: FxHashMap::default() }).collect(),
             seen: Vec::new(),
             stamp: 0,
+            seq: 0,
             cache: order.iter().map(|o| vec![u32::MAX; o.len()]).collect(),
             arena: Vec::new(),
             token_done: (0..tokens).map(|_| (0..cores).map(|_| zero()).collect()).collect(),
@@ -568,9 +602,10 @@ impl Race {
             buf: v.buf.0,
             fp,
             near,
-            was_read: false,
             write: None,
+            silent: SmallVec::new(),
             reads: SmallVec::new(),
+            old_reads: SmallVec::new(),
         });
         self.most = self.most.max(self.slots.len());
         self.lookup.insert(key, id);
@@ -579,27 +614,38 @@ impl Race {
 
     /// An access of a thread to a slot: compares, then takes its place.
     pub(crate) fn access(&mut self, slot: u32, thread: usize, core: usize, inst: InstId, role: Role) {
+        self.seq += 1;
         let me = Access {
             thread: thread as u32,
             tick: self.clocks[thread][thread],
+            seq: self.seq,
             core: core as u32,
             inst,
             role,
         };
         let mut hit: Option<(Access, u32)>;
-        let mut twin: Option<(Access, u32)>;
+        let mut doubt: Option<(Access, u32)>;
         let mut follows: Option<(Access, Explained)>;
+        // Whether what a write changes may settle it; found out when it matters.
+        let mut by_value = None;
         loop {
-            (hit, twin, follows) = (None, None, None);
+            (hit, doubt, follows) = (None, None, None);
             let clock = &self.clocks[thread];
             let before = |a: &Access| clock[a.thread as usize] >= a.tick;
             'near: for &n in &self.slots[slot as usize].near {
                 let s = &self.slots[n as usize];
+                // A read behind one of several equal writes gets their value.
+                let known = !role.writes() && !s.silent.is_empty() && s.writes().any(&before);
+                let writes = s.writes().filter(|_| !known);
                 let reads = s.reads.iter().filter(|_| role.writes());
-                for a in s.write.iter().chain(reads).filter(|a| !before(a)) {
-                    let both = a.role.writes() && role.writes() && a.core != me.core;
-                    if both && self.compare_values && !self.read_near(slot) {
-                        twin = twin.or(Some((*a, n)));
+                for a in writes.chain(reads).filter(|a| !before(a)) {
+                    if self.compare_values
+                        && role.writes()
+                        && a.core != me.core
+                        && (a.role.writes() || self.own(slot, a))
+                        && *by_value.get_or_insert_with(|| !self.read_before(slot, &before))
+                    {
+                        doubt = doubt.or(Some((*a, n)));
                         continue;
                     }
                     match self.explained(a, &me) {
@@ -629,27 +675,33 @@ impl Race {
             }
             (None, None) => {}
         }
-        if let (None, Some((other, n))) = (hit, twin) {
+        if let (None, Some((other, n))) = (hit, doubt) {
             self.doubts.push((other, n, me, slot));
+            return;
         }
         let clock = &self.clocks[thread];
         let s = &mut self.slots[slot as usize];
         if role.writes() {
-            s.write = Some(me);
-            s.reads.clear();
+            s.replace(me);
         } else {
             s.reads.retain(|r| clock[r.thread as usize] < r.tick);
             s.reads.push(me);
-            s.was_read = true;
         }
     }
 
-    /// Something has read bytes of a slot: whether a write changes them matters to more than the end.
-    fn read_near(&self, slot: u32) -> bool {
-        self.slots[slot as usize].near.iter().any(|n| self.slots[*n as usize].was_read)
+    /// A read comes behind a write of its own core to the slot: they touch common bytes, so the two are ordered or have
+    /// been reported.
+    fn own(&self, slot: u32, read: &Access) -> bool {
+        self.slots[slot as usize].writes().any(|w| w.core == read.core && w.seq < read.seq)
     }
 
-    /// Two writes of different cores that nothing orders wait for their values: they are a race unless the second changed
+    /// Something that is not ordered before has read bytes of a slot before they were last changed.
+    fn read_before(&self, slot: u32, before: &impl Fn(&Access) -> bool) -> bool {
+        let near = &self.slots[slot as usize].near;
+        near.iter().any(|n| self.slots[*n as usize].old_reads.iter().any(|r| !before(r)))
+    }
+
+    /// Writes that nothing orders with an access of another core wait for their values: they are a race unless they changed
     /// nothing. Gives the pair to name in a note, once for each.
     pub(crate) fn settle(&mut self, changed: bool) -> Option<(Access, Access)> {
         let mut pair = None;
@@ -658,7 +710,11 @@ impl Race {
                 if share_a_byte(&self.slots[n as usize].fp, &self.slots[slot as usize].fp) {
                     self.report(other, n, me, slot);
                 }
-            } else if self.equal.insert(((other.core, other.inst), (me.core, me.inst))) {
+                self.slots[slot as usize].replace(me);
+                continue;
+            }
+            last_of_thread(&mut self.slots[slot as usize].silent, me);
+            if other.role.writes() && self.equal.insert(((other.core, other.inst), (me.core, me.inst))) {
                 pair = pair.or(Some((other, me)));
             }
         }
@@ -793,7 +849,9 @@ impl Race {
         let mut kept: Vec<Slot> = Vec::new();
         for (k, mut s) in std::mem::take(&mut self.slots).into_iter().enumerate() {
             s.reads.retain(|r| live(r));
-            if s.write.as_ref().is_some_and(live) || !s.reads.is_empty() {
+            s.old_reads.retain(|r| live(r));
+            s.silent.retain(|w| live(w));
+            if s.write.as_ref().is_some_and(live) || !s.reads.is_empty() || !s.silent.is_empty() {
                 map[k] = kept.len() as u32;
                 kept.push(s);
             }

@@ -9,7 +9,7 @@ pub use table::{Arity, Effects, Family, OpSpec, Opcode, OperandKinds, OperandSpe
 use crate::ap::AccessPattern;
 use crate::diag::Loc;
 use crate::dtype::Dtype;
-use crate::enums::{BirEnum, EdgeKind, EngineKind, Origin};
+use crate::enums::{AluOp, BirEnum, CopyMode, EdgeKind, EngineKind, Origin};
 use crate::expr::Expr;
 use crate::ids::{BlockId, InstId, RegId, SetId};
 use crate::module::Extra;
@@ -363,6 +363,19 @@ impl Inst {
     /// All operands: inputs, outputs, index operands.
     pub fn operands(&self) -> impl Iterator<Item = &Operand> {
         self.ins.iter().chain(&self.outs).chain(self.indirection_ins())
+    }
+    /// A plain transfer of bytes onto themselves, which kernels use to wait for the stores before it: whatever stands there
+    /// stays, so it counts as a read where the order of accesses matters.
+    pub fn copies_onto_itself(&self) -> bool {
+        if self.opcode != Opcode::DmaCopy {
+            return false;
+        }
+        let ([from], [to]) = (&self.ins[..], &self.outs[..]) else { return false };
+        from.as_ap().is_some()
+            && from.as_ap() == to.as_ap()
+            && self.indirection_ins().is_empty()
+            && matches!(self.get_enum(Attr::Mode), None | Some(CopyMode::Copy))
+            && matches!(self.get_enum(Attr::CceOp), None | Some(AluOp::Bypass))
     }
     /// Sets an attribute. A value equal to its declared default is dropped unless the attribute is always written;
     /// an affine attribute given a constant expression is stored as the constant.

@@ -21,7 +21,8 @@
 //! steps along the ways between them (then a note says so, and the verdict is *not covered*); everything when
 //! the cores do not come to the end of a list (the checks of meetings and of queues say why).
 //! Reports falsely: in programs with loops or branches, for a way that depends on data and that no input takes on both cores. Two
-//! cores that write the very same bytes are a warning: their values decide. They are nothing when both compute them in the same way from
+//! cores that write the very same bytes are a warning: their values decide; so is a read behind its own core's write of the bytes
+//! that the other core writes. They are nothing when both compute them in the same way from
 //! the same inputs, in a program compared as a whole ([`crate::alike`]).
 
 use crate::alike::Alike;
@@ -162,13 +163,21 @@ fn compare(
                         continue;
                     }
                     seen.insert((p.place.2, q.place.2));
-                    let twins = cx.options.equal_writes && p.write && q.write && p.foot == q.foot;
-                    if twins && whole {
+                    // The write of each core that stores what the other's does: the accesses themselves, or, for a read, its
+                    // own core's write of the very same bytes before it.
+                    let twins = (cx.options.equal_writes).then(|| match (p.write, q.write) {
+                        (true, true) => (p.foot == q.foot).then_some((p, q)),
+                        (true, false) => own_write(order, &list, p, q).map(|w| (p, w)),
+                        (false, true) => own_write(order, &list, q, p).map(|w| (w, q)),
+                        (false, false) => None,
+                    });
+                    let twins = twins.flatten();
+                    if let (Some((v, w)), true) = (twins, whole) {
                         let alike = alike.get_or_insert_with(|| {
                             let lists = [0, 1].map(|s| unit.stretch(s).concat());
                             Alike::new(modules, storage, [&lists[0], &lists[1]])
                         });
-                        if alike.same(p.place.2, q.place.2) {
+                        if alike.same(v.place.2, w.place.2) {
                             continue;
                         }
                     }
@@ -176,7 +185,7 @@ fn compare(
                         hits.push(Hit {
                             after: p.band.lo.max(q.band.lo),
                             before: p.band.hi.min(q.band.hi),
-                            finding: if twins {
+                            finding: if twins.is_some() {
                                 weak(report(cx, modules, p, q))
                             } else {
                                 report(cx, modules, p, q)
@@ -189,6 +198,13 @@ fn compare(
         }
     }
     true
+}
+
+/// The write of `write`'s bytes by the core of `read` that happens before `read`.
+fn own_write<'a>(order: &Order, list: &'a [Access], write: &Access, read: &Access) -> Option<&'a Access> {
+    let of = |a: &Access| (a.side, a.place.2, a.write);
+    let own = |a: &&Access| a.side == read.side && a.write && a.foot == write.foot;
+    list.iter().find(|a| own(a) && order.before(of(a), of(read)))
 }
 
 /// The exact order of a stretch.
@@ -349,7 +365,8 @@ fn collect(
                 continue;
             }
             let ins = inst.ins.iter().chain(inst.indirection_ins()).map(|o| (o, false));
-            for (o, write) in ins.chain(inst.outs.iter().map(|o| (o, true))) {
+            let outs = inst.outs.iter().filter(|_| !inst.copies_onto_itself()).map(|o| (o, true));
+            for (o, write) in ins.chain(outs) {
                 let Some(a) = o.as_ap().filter(|a| visible[a.loc]) else { continue };
                 give(Access {
                     side,

@@ -35,7 +35,7 @@ pub(crate) struct Bound {
 }
 
 /// Where a run-time index comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Index {
     Register(RegId),
     /// One scalar in memory.
@@ -45,7 +45,7 @@ pub(crate) enum Index {
 }
 
 /// Run-time part of an access.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dynamic {
     pub index: Index,
     /// Elements per unit of the index.
@@ -55,7 +55,7 @@ pub(crate) struct Dynamic {
 }
 
 /// A lowered access.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tile {
     pub ap: AccessPattern,
     pub dynamic: Option<Dynamic>,

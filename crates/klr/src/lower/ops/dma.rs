@@ -156,13 +156,10 @@ pub(super) fn transpose(c: &mut Core<'_>, o: &k::DmaTranspose) -> Step {
     Ok(())
 }
 
-/// IT 32 in CCE mode: a scaled sum of several sources.
+/// IT 32 in CCE mode: a scaled sum of several sources. Beyond 2.24, which allows no run-time access here, `[x, dst] -> dst` with
+/// a run-time access is the accumulating copy that `ncDmaCopy` gives (file 11 §2.2 of the specification: one source equals
+/// the destination).
 pub(super) fn compute(c: &mut Core<'_>, o: &k::DmaCompute) -> Step {
-    let dst = c.ap(&o.dst)?;
-    let mut i = inst(Opcode::DmaCopy);
-    for src in &o.srcs {
-        i.ins.push(c.ap(src)?.into());
-    }
     if o.reduce_op != k::AluOp::Add {
         return Err(Fail::new(codes::K0037, "dma_compute currently only supports nl.add as its reduce op!"));
     }
@@ -180,10 +177,42 @@ pub(super) fn compute(c: &mut Core<'_>, o: &k::DmaCompute) -> Step {
             format!("one scale per source, at least one ({} scales, {} sources)", scales.len(), o.srcs.len());
         return Err(expected(&what));
     }
+    if !c.plan.strict
+        && let [x, y] = &o.srcs[..]
+        && scales.iter().all(|s| s.0 == 1.0)
+        && (c.tile(x)?.dynamic.is_some() || c.tile(y)?.dynamic.is_some())
+    {
+        let (x, y, dst) = (c.tile(x)?, c.tile(y)?, c.tile(&o.dst)?);
+        if y == dst {
+            return accumulate(c, x, dst);
+        }
+        if x == dst {
+            return accumulate(c, y, dst);
+        }
+    }
+    let dst = c.ap(&o.dst)?;
+    let mut i = inst(Opcode::DmaCopy);
+    for src in &o.srcs {
+        i.ins.push(c.ap(src)?.into());
+    }
     i.set(Attr::Mode, CopyMode::Cce);
     i.set(Attr::CceOp, AluOp::Add);
     i.set(Attr::Constants, AttrValue::Floats(scales.into()));
     i.outs.push(dst.into());
+    c.emit("DMACompute", i);
+    Ok(())
+}
+
+/// `dst += src` with one run-time access. Software generates its descriptors: `dmaCompute` has no field for it.
+fn accumulate(c: &mut Core<'_>, src: Tile, dst: Tile) -> Step {
+    check_dynamic(&src, &dst, DgeType::SwDge, true)?;
+    let mut i = inst(Opcode::DmaCopy);
+    i.set(Attr::DgeTypeKey, DgeType::SwDge);
+    i.set(Attr::CceOp, AluOp::Add);
+    let src = src.into_operand(&mut i);
+    let dst = dst.into_operand(&mut i);
+    i.ins.push(src);
+    i.outs.push(dst);
     c.emit("DMACompute", i);
     Ok(())
 }
