@@ -364,7 +364,8 @@ pub struct TimeArgs {
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
-    /// Write every execution as a Perfetto trace (open it in Perfetto's viewer).
+    /// Write every execution as a Perfetto trace (open it in Perfetto's viewer); a name that ends in `.json` gets the array of
+    /// Chrome trace events that the reference compiler's `perf_sim` writes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "list_params"])]
     pub trace: Option<PathBuf>,
     /// Form of the output.

@@ -193,7 +193,14 @@ fn programs_of_every_level_and_several_subgraphs() {
     let bundles = dir.path().join("k.tdb");
     let bundles = bundles.to_str().unwrap();
     assert_eq!(tandem(&["encode", SWAP, "-o", bundles]).0, 0);
-    assert_eq!(tandem(&["time", bundles]).0, 3);
+    // A container holds the linked program.
+    let at = |level: &str| {
+        json(&["time", SWAP, "--random", "1", "--format", "json", "--level", level])["timing"]["total_ns"]
+            .clone()
+    };
+    assert_eq!(of(bundles), at("linked"));
+    assert_eq!(at("bundles"), at("linked"));
+    assert_eq!(tandem(&["time", SWAP, "--random", "1", "--level", "bir"]).0, 3);
 }
 
 #[test]
@@ -284,4 +291,39 @@ fn nothing_but_text_goes_to_a_pipe() {
         assert!(!o.stderr.contains(&0x1b) && !o.stdout.contains(&0x1b), "{no_color:?}");
         assert!(!o.stderr.contains(&b'\r'), "{no_color:?}");
     }
+}
+
+#[test]
+fn a_trace_whose_name_ends_in_json_has_the_references_form() {
+    let dir = std::env::temp_dir().join(format!("tandem-perf-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    for level in ["lowered", "linked"] {
+        let path = dir.join(format!("{level}.json"));
+        let shown = path.display().to_string();
+        let v = json(&[
+            "time",
+            NORM,
+            "--random",
+            "1",
+            "--level",
+            level,
+            "--format",
+            "json",
+            "--trace",
+            shown.as_str(),
+        ]);
+        let trace: Value =
+            serde_json::from_str(&std::fs::read_to_string(&path).expect("a trace")).expect("an array");
+        let events: Vec<&Value> = trace.as_array().into_iter().flatten().filter(|e| e["ph"] == "X").collect();
+        let end = events.iter().map(|e| number(&e["ts"]) + number(&e["dur"])).fold(0.0, f64::max);
+        let total = number(&v["timing"]["total_ns"]) / 1000.0;
+        assert!(
+            end > 0.5 * total && end < total + 0.001,
+            "{level}: the last event ends at {end} of {total} us"
+        );
+        let producers = events.iter().flat_map(|e| e["args"]["deps"].as_array()).flatten().count();
+        assert!(producers > 5, "{level}: {producers} producers");
+        assert!(events.iter().any(|e| e["args"]["nki_source_location"] != ""));
+    }
+    std::fs::remove_dir_all(&dir).expect("the folder");
 }

@@ -51,7 +51,7 @@ pub enum Track {
 /// What a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceHead<'a> {
-    /// The program that ran, at level `lowered`.
+    /// The program that ran, at level `lowered` or `linked`.
     pub program: &'a Program,
     /// Generation.
     pub generation: Generation,

@@ -9,7 +9,7 @@ use std::path::Path;
 use tandem_backend::link::LinkedProgram;
 use tandem_bir::diag::{Diagnostic, codes, exit_code, render};
 use tandem_bir::{Port, Program};
-use tandem_report::PerfettoSink;
+use tandem_report::{PerfSimSink, PerfettoSink};
 use tandem_sim::timing::{BackEnd, Params, TimingReport};
 use tandem_sim::{Outcome, RunOptions, Simulator, StopReason};
 
@@ -148,9 +148,18 @@ pub(super) fn simulate(
     ready.set_inputs(&g.tensors)?;
     let Some(path) = trace else { return ready.run_timed(params) };
     let failed = |e: std::io::Error| vec![out::cannot_write(path, &e)];
-    let mut sink = PerfettoSink::new(Unfinished::create(path).map_err(failed)?);
-    let (outcome, report) = ready.run_traced(params, &mut sink)?;
+    let file = Unfinished::create(path).map_err(failed)?;
     // Without a report there were no events: no file then.
+    if path.extension().is_some_and(|x| x == "json") {
+        let mut sink = PerfSimSink::new(file);
+        let (outcome, report) = ready.run_traced(params, &mut sink)?;
+        if report.is_some() {
+            sink.finish().and_then(Unfinished::commit).map_err(failed)?;
+        }
+        return Ok((outcome, report));
+    }
+    let mut sink = PerfettoSink::new(file);
+    let (outcome, report) = ready.run_traced(params, &mut sink)?;
     if report.is_some() {
         sink.finish().and_then(Unfinished::commit).map_err(failed)?;
     }
