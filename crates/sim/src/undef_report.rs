@@ -1,5 +1,6 @@
 //! Findings about undefined bytes: where they are used, by which way they came, and what left them out.
 
+use crate::code::Style;
 use crate::exec::Arg;
 use crate::machine::Machine;
 use crate::place::{Place, at_loc};
@@ -7,7 +8,7 @@ use crate::race::Role;
 use crate::undef::{Byte, Carrier};
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{Attr, InstId, MemLocId, MemoryType, Opcode, Operand};
+use tandem_bir::{Attr, Inst, InstId, MemLocId, MemoryType, Opcode, Operand};
 
 /// Carriers that a finding names (our choice).
 const NAMED: usize = 4;
@@ -15,6 +16,7 @@ const NAMED: usize = 4;
 impl Machine<'_> {
     /// A finding: undefined bytes reach an instruction that uses them.
     pub(crate) fn undefined_use(&mut self, c: usize, id: InstId, at: Byte) {
+        let id = self.original(c, id);
         let core = &self.cores[c];
         let inst = &core.module.insts[id];
         if inst.get_bool(Attr::CanReadUninit) || !self.noted.insert((c, id, "S0021")) {
@@ -30,6 +32,18 @@ impl Machine<'_> {
         }
         d.severity = self.opts.undefined_severity;
         self.diagnostics.push(d);
+    }
+
+    /// The instruction that linking cloned for every engine, when this is one of its clones: what one of them does wrong, all do.
+    fn original(&self, c: usize, id: InstId) -> InstId {
+        let m = self.cores[c].module;
+        let i = &m.insts[id];
+        let base = match i.name.rsplit_once('.') {
+            Some((base, engine)) if self.style == Style::Queue && engine == i.engine.to_string() => base,
+            Some(_) | None => return id,
+        };
+        let same = |x: &Inst| x.name == base && x.opcode == i.opcode && x.loc == i.loc;
+        m.insts.iter().find(|(_, x)| same(x)).map_or(id, |(o, _)| o)
     }
 
     /// Sites of the way by which an undefined byte came to an instruction, the last step first, and of what left it out.
