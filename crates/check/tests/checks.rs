@@ -681,3 +681,58 @@ fn a_token_without_an_answer_is_a_pending_wait() {
     assert_eq!(d[0].sites[1].label, "last matched");
     assert_eq!(pending(&[], &["k"]).len(), 1);
 }
+
+/// `n` blocks, each a barrier and nothing else, behind a branch; block 5 of core 0 ends with a write of shared DRAM, and the block
+/// behind it begins on core 1 with a read, `apart` by the barrier of that block or not.
+fn many_blocks(n: usize, free: bool, apart: bool) -> Program {
+    let body = |c: usize| {
+        let mut s = String::from(
+            "    reg $r = ALL\n    reg $k = ALL\n    block b0 {\n      wi = Memset DVE @a[[64,1] [1,1]] float32 {mode = Const, constant = 1}\n      get = TensorLoad ALL $r int32 <- @a[[64,1] [1,1]] int32 after(wi)\n      k1 = RegisterMove ALL $k int32 <- 1 int32\n      br = CompareAndBranch ALL <- $r int32, $k int32 {comp_op = IS_EQREG, on_true = b1, on_false = b2}\n    }\n",
+        );
+        let mut id = 0;
+        for b in 1..=n {
+            s += &format!("    block b{b} {{\n");
+            if !free || (b == 6 && apart) {
+                s += &format!("      bar{b} = CoreBarrier Pool {{id = {id}, cores = [0, 1]}}\n");
+                id += 1;
+            }
+            if b == 5 && c == 0 {
+                s += &format!("      w = DMACopy DMA @s{T} <- @x{T}\n");
+            }
+            if b == 6 && c == 1 {
+                s += &format!("      r = DMACopy DMA @b{T} <- @s{T}\n");
+                if !free && !apart {
+                    // The read comes before the barrier of its block.
+                    let bar =
+                        format!("      bar{b} = CoreBarrier Pool {{id = {}, cores = [0, 1]}}\n", id - 1);
+                    s = s.replace(&bar, "");
+                    s += &bar;
+                }
+            }
+            s += "    }\n";
+        }
+        s
+    };
+    parse(&text("lowered", [&body(0), &body(1)]))
+}
+
+#[test]
+fn accesses_of_neighbouring_blocks_are_compared_in_programs_of_any_number_of_blocks() {
+    for n in [10, 127, 128, 129, 600] {
+        let found = run(&many_blocks(n, false, false));
+        let of = |c: Code| found.iter().filter(|d| d.code == c).count();
+        assert_eq!((of(codes::C0601), of(codes::C0602)), (1, 0), "{n} blocks: {found:#?}");
+        let found = run(&many_blocks(n, false, true));
+        assert!(
+            found.iter().all(|d| d.code != codes::C0601 && d.code != codes::C0602),
+            "{n} blocks: {found:#?}"
+        );
+    }
+}
+
+#[test]
+fn blocks_with_too_many_ways_between_them_are_said_to_be_left_out() {
+    // Nothing meets anywhere: every block leads to every later one.
+    let found = run(&many_blocks(700, true, false));
+    assert!(found.iter().any(|d| d.code == codes::C0602 && d.message.contains("ways")), "{found:#?}");
+}
