@@ -337,9 +337,11 @@ fn distinct_interleaved_views_cost_near_linear_time_and_memory_is_flat_once_orde
         (start.elapsed().as_secs_f64(), o.race_records)
     };
     // 10,000 and 100,000 accesses, none ordered across the cores.
-    let (short, _) = time(&many_views(5, 1_000, false), 10_000);
-    let (long, _) = time(&many_views(50, 1_000, false), 100_000);
-    assert!(long < 60.0 * short.max(0.005), "10 times the accesses took {} times as long", long / short);
+    let least = |p: &Program, want| (0..3).map(|_| time(p, want).0).fold(f64::INFINITY, f64::min);
+    let short = least(&many_views(5, 1_000, false), 10_000);
+    let long = least(&many_views(50, 1_000, false), 100_000);
+    println!("10 times the accesses take {:.1} times as long", long / short);
+    assert!(long < 25.0 * short.max(0.005), "10 times the accesses took {} times as long", long / short);
     // Ordered round by round, what is kept does not grow with the length of the run.
     let (_, ten) = time(&many_views(10, 1_000, true), 20_000);
     let (_, fifty) = time(&many_views(50, 1_000, true), 100_000);

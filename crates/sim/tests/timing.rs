@@ -80,6 +80,43 @@ fn matmul_by_hand() {
 }
 
 #[test]
+fn products_on_disjoint_tiles_of_the_array_overlap() {
+    let time = |second: &str| {
+        let product = |name: &str, out: &str, weights: u64, tile: &str| {
+            format!(
+                "{name} = Matmult PE @{out}[[512,32] [1,512]] float32 <- @a[[8192,32] [1,512]] bfloat16, @b[off {weights}, [8192,32] [1,32]] bfloat16 {{{tile}}}\n"
+            )
+        };
+        let first = product("m", "p", 0, "tile_size = [32, 32], tile_position = [0, 0]");
+        let second = if second.is_empty() { String::new() } else { product("n", "q", 64, second) };
+        let src = format!(
+            "bir 1\nprogram \"t\" lnc 1 level lowered\nmodule @nc00 core 0 arch gen3 {{\n  func @main {{
+    set @a_set = Internal NeuronSBTensor Local uint8 [128 x 16384] {{ loc @a = SB [128, 16384] addr 0 allocated }}
+    set @b_set = Internal NeuronSBTensor Local uint8 [128 x 16384] {{ loc @b = SB [128, 16384] addr 16384 allocated }}
+    set @p_set = Internal NeuronPSUMTensor Local float32 [32 x 512] {{ loc @p = PSUM [32, 2048] bank 0 addr 0 allocated }}
+    set @q_set = Internal NeuronPSUMTensor Local float32 [32 x 512] {{ loc @q = PSUM [32, 2048] bank 1 addr 0 allocated }}
+    {}\n  }}\n}}\n",
+            block(&(first + &second))
+        );
+        let p = text::parse(&src).unwrap_or_else(|e| panic!("{e:?}\n{src}"));
+        time_with(&p, &Params::default(), Schedule::Eager).total_ps
+    };
+    let one = time("");
+    // 512 columns at 2.4 GHz under the current limit, which doubles them; 32 / 4 cycles of loading; 167 ns of pipeline.
+    assert_eq!(one, FIXED + 2 * 213_333 + 3_333 + 167_000);
+    // On another tile: 64 cycles later.
+    assert_eq!(time("tile_size = [32, 32], tile_position = [32, 64]") - one, 26_667);
+    // On the same one, on one that shares a quarter of its rows and columns, and on the whole array: one after the other.
+    for tile in [
+        "tile_size = [32, 32], tile_position = [0, 0]",
+        "tile_size = [64, 64], tile_position = [0, 0]",
+        "is_transpose = false",
+    ] {
+        assert_eq!(time(tile) - one, 2 * 213_333, "{tile}");
+    }
+}
+
+#[test]
 fn transfers_by_hand_and_within_a_tenth_of_the_measured_ones() {
     // [4, 4096] bf16: one engine, 8 packets of 4 KiB at 23 B/ns.
     let load =

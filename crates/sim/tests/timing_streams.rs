@@ -131,8 +131,8 @@ fn a_transfer_wakes_its_consumer_sem_dma_later() {
     let use_ = format!("c = TensorCopy Activation {} <- {} after(l:Flow)", bf16("b", 128), bf16("a", 128));
     let both = load.clone() + &use_;
     assert_eq!(one_linked(&both), one("gen3", &both));
-    // The end of the program waits for its last transfer: a stream ends behind its semaphores.
-    assert_eq!(one_linked(&load), one("gen3", &load) + 300_000);
+    // The program ends behind its last transfer: an SP instruction of 20 cycles waits for its semaphore.
+    assert_eq!(one_linked(&load), one("gen3", &load) + 300_000 + 16_667);
 }
 
 #[test]

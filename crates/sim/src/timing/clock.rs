@@ -17,6 +17,7 @@ use crate::sync::Token;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use tandem_bir::EngineKind;
 use tandem_bir::analysis::queue::QUEUES;
 
 /// Why an execution started when it did, or what it waited for.
@@ -208,6 +209,8 @@ struct CoreClock {
     /// How long the last product took, and its stationary data.
     pe_last: u64,
     weights: u64,
+    /// When each cell of the PE array is free.
+    cells: [u64; 16],
     dma: Dma,
 }
 
@@ -320,6 +323,7 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
                 pe_end: 0,
                 pe_last: 0,
                 weights: 0,
+                cells: [0; 16],
                 dma: Dma {
                     lanes: (0..LANES).map(|_| Lane::default()).collect(),
                     started: [None; QUEUES],
@@ -435,6 +439,13 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
                 at = at.max(*free);
             }
         }
+        // A product on the whole array takes all its cells.
+        let cells = if cost.matmul && cost.cells == 0 { u16::MAX } else { cost.cells };
+        for (b, free) in k.cells.iter().enumerate() {
+            if cells & (1 << b) != 0 {
+                at = at.max(*free);
+            }
+        }
         let mut hold = cost.hold.ps();
         let mut ramp = 0;
         if q == Some(0) && self.rec.params.back_end == BackEnd::Doc {
@@ -460,6 +471,11 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
             k.pe_end = at.saturating_add(hold);
         }
         let free = at.saturating_add(hold);
+        for (b, p) in k.cells.iter_mut().enumerate() {
+            if cells & (1 << b) != 0 {
+                *p = free;
+            }
+        }
         for (b, p) in k.ports.iter_mut().enumerate() {
             if cost.ports & (1 << b) != 0 {
                 *p = free;
@@ -468,6 +484,15 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
         let x = &mut self.out.times[c][n as usize];
         x.issue = at;
         x.extra = ramp;
+        if cost.cells != 0 {
+            // The queue goes on to what works on other tiles of the array.
+            let next =
+                at.saturating_add(self.model.table_cycles(EngineKind::Pe, P::MinInterval).ps()).min(free);
+            x.free = next;
+            x.extra = ramp.min(next - at);
+            self.freed(c, n, next);
+            return self.done(c, n, free.saturating_add(cost.pipe.ps()));
+        }
         let meet = self.rec.cores[c].nodes[n as usize].meet;
         if cost.transfer.is_some() {
             x.free = free;

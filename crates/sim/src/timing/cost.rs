@@ -74,9 +74,29 @@ pub(crate) struct Cost {
     pub(crate) weights: u64,
     /// A matrix product or a transpose on the PE array.
     pub(crate) matmul: bool,
+    /// Sixteenths of the PE array (32 rows by 32 columns) that a product on a tile of it takes; 0 for one on the whole array.
+    pub(crate) cells: u16,
     pub(crate) traffic: Traffic,
     /// Bytes handed to the partner core by a swap.
     pub(crate) swapped: u64,
+}
+
+/// Rows and columns of a sixteenth of the PE array.
+const CELL: u64 = 32;
+
+/// Cells that a product takes by its `tile_position` and `tile_size` (rows, columns); 0 for the whole array.
+fn cells(inst: &Inst) -> u16 {
+    let two = |a: Attr| -> Option<[u64; 2]> {
+        let v = inst.get_ints(a);
+        Some([u64::try_from(*v.first()?).ok()?, u64::try_from(*v.get(1)?).ok()?])
+    };
+    let (Some(at), Some(size)) = (two(Attr::TilePosition), two(Attr::TileSize)) else { return 0 };
+    let span = |k: usize| at[k] / CELL..at[k].saturating_add(size[k]).div_ceil(CELL).min(4);
+    let mut bits = 0u16;
+    for r in span(0) {
+        span(1).for_each(|c| bits |= 1 << (4 * r + c));
+    }
+    if bits == u16::MAX { 0 } else { bits }
 }
 
 /// Gives costs.
@@ -255,6 +275,9 @@ impl Model<'_> {
             c.traffic = traffic(d, mem);
         }
         c.matmul = inst.spec().family == Family::Matmul;
+        if c.matmul && self.params.back_end == BackEnd::Doc {
+            c.cells = cells(inst);
+        }
         if c.matmul && inst.get_bool(Attr::IsTranspose) {
             c.transpose_flops = product(d);
         } else {

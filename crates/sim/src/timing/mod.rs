@@ -14,11 +14,15 @@
 //! The time of a race-free program does not depend on the functional schedule, the host or hash orders. No two executions
 //! overlap on one engine. The critical path is a gapless chain from the start to the end.
 //!
+//! Products on disjoint tiles of the PE array (`tile_position`, `tile_size`) overlap: a product takes the sixteenths of the array
+//! (32 rows by 32 columns) that it names, and the queue goes on 64 cycles after its start (our choice; that they run in parallel is
+//! documented: the specification, file 10 §7.3).
+//!
 //! # Not modelled
 //!
 //! Level `bir`, whose order of instructions says nothing about engines. Program-order estimation (the reference's per-block figure): the `hwm` back end has its published
-//! formulas on our scheduler. Instruction fetch and queue depth (infinite), parallel PE tiles and background transposes (an
-//! engine does one thing at a time here), HBM refresh and bank conflicts, implicit loads of activation tables (only
+//! formulas on our scheduler. Instruction fetch and queue depth (infinite), background transposes of the PE
+//! array, HBM refresh and bank conflicts, implicit loads of activation tables (only
 //! LoadActFuncSet costs). At level `lowered` a control step waits for all engines and transfers of its core, as in the functional
 //! machine; at levels `linked` and `bundles` every engine takes its own branches, and a barrier holds the engine it sits on.
 //! Dependencies inside an engine's pipeline are told from the operands there (an index operand counts as the place of its first
