@@ -11,7 +11,7 @@ use crate::edit::{BlockEdits, LocIndex, Names, positions, renumber_core_barriers
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, PtcomMode, Stop};
 use crate::storage::for_each_location;
 use indexmap::IndexMap;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use tandem_bir::analysis::cfg::{Cfg, Node};
 use tandem_bir::analysis::dom::DomTree;
@@ -183,17 +183,15 @@ pub fn identify_blocks(
     skipped: &mut Vec<Key>,
 ) -> Result<Vec<(usize, Node)>, Fail> {
     let mut out: Vec<(usize, Node)> = Vec::new();
+    let mut block_of: FxHashMap<usize, Node> = FxHashMap::default();
     for loc in order {
         let Some(&k) = c.loc2index.get(loc) else { return Err(assertion("loc2index.count(loc) > 0")) };
         match flow.convergence(&c.blocks[k]) {
-            Some(b) => {
-                if out.iter().any(|(j, other)| *j == k && *other != b) {
-                    return Err(assertion("blocks.size() == 1"));
-                }
-                if !out.contains(&(k, b)) {
-                    out.push((k, b));
-                }
-            }
+            Some(b) => match block_of.insert(k, b) {
+                Some(other) if other != b => return Err(assertion("blocks.size() == 1")),
+                Some(_) => {}
+                None => out.push((k, b)),
+            },
             None => skipped.push(loc.clone()),
         }
     }
@@ -222,16 +220,26 @@ pub fn last_writes(p: &Program, cf: CoreFunc, writes: &[(Node, usize, InstId)], 
     }
     let mut out = Vec::new();
     for (b, list) in by_block {
+        if let [(_, only)] = list.as_slice() {
+            out.push(*only);
+            continue;
+        }
         let Some(&bid) = m.funcs[cf.func].blocks.get(b as usize) else { continue };
         let insts = &m.blocks[bid].insts;
         let low = list.iter().map(|(at, _)| *at).min().unwrap_or(0);
         let high = list.iter().map(|(at, _)| *at).max().unwrap_or(0);
         let range = insts.get(low..=high).unwrap_or(&[]);
-        let mut pos: SecondaryMap<InstId, u32> = SecondaryMap::with_default(u32::MAX);
-        pos.resize(m.insts.len());
-        for (k, &i) in range.iter().enumerate() {
-            pos[i] = k as u32;
+        // a table over all instructions where the range is a good part of them
+        let dense = range.len() >= m.insts.len() / 16;
+        let mut table: SecondaryMap<InstId, u32> = SecondaryMap::with_default(u32::MAX);
+        let mut few: FxHashMap<InstId, u32> = FxHashMap::default();
+        if dense {
+            table.resize(m.insts.len());
+            range.iter().zip(0..).for_each(|(&i, k)| table[i] = k);
+        } else {
+            few.extend(range.iter().copied().zip(0..));
         }
+        let pos = |i: InstId| if dense { table[i] } else { few.get(&i).copied().unwrap_or(u32::MAX) };
         // ancestors of the members, going back to the first of them
         let mut covered = vec![false; range.len()];
         let mut visited = vec![false; range.len()];
@@ -242,7 +250,7 @@ pub fn last_writes(p: &Program, cf: CoreFunc, writes: &[(Node, usize, InstId)], 
                 continue;
             }
             for d in &m.insts[*i].deps {
-                let q = pos[d.inst] as usize;
+                let q = pos(d.inst) as usize;
                 if let Some(c) = covered.get_mut(q) {
                     *c = true;
                     stack.push(q);

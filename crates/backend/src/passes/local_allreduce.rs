@@ -27,14 +27,19 @@ impl Pass for MarkLocalAllReduce {
     }
     fn run(&self, p: &mut Program, cx: &mut PassCtx) -> Result<(), Stop> {
         let mut n = 0;
+        let candidate = |inst: &Inst| {
+            inst.opcode == Opcode::CollectiveCompute
+                && inst.get_enum::<CollectiveKind>(Attr::Kind) == Some(CollectiveKind::AllReduce)
+                && inst.attr(Attr::IsLocal).is_none()
+        };
         for m in &mut p.modules {
+            // few programs have any: one sweep over the arena tells, and only listed instructions count
+            if !m.insts.values().any(candidate) {
+                continue;
+            }
             for (_, _, i) in m.walk() {
                 let inst = &mut m.insts[i];
-                if inst.opcode == Opcode::CollectiveCompute
-                    && inst.get_enum::<CollectiveKind>(Attr::Kind) == Some(CollectiveKind::AllReduce)
-                    && inst.attr(Attr::IsLocal).is_none()
-                    && is_local(inst, &cx.options)
-                {
+                if candidate(inst) && is_local(inst, &cx.options) {
                     inst.set(Attr::IsLocal, true);
                     n += 1;
                 }
