@@ -269,9 +269,14 @@ pub fn subgraphs(p: &Program) -> Vec<std::ops::Range<usize>> {
 /// outermost region owner for nested ones.
 pub fn positions(m: &Module, func: tandem_bir::FuncId) -> Vec<(usize, usize, InstId)> {
     let mut out = Vec::new();
+    let nested = m.may_have_regions();
     for (bi, &b) in m.funcs[func].blocks.iter().enumerate() {
+        out.reserve(m.blocks[b].insts.len());
         for (at, &top) in m.blocks[b].insts.iter().enumerate() {
             out.push((bi, at, top));
+            if !nested {
+                continue;
+            }
             let mut stack: Vec<BlockId> = m.insts[top].regions().to_vec();
             let mut seen: FxHashSet<BlockId> = FxHashSet::default();
             while let Some(r) = stack.pop() {

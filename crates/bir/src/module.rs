@@ -202,9 +202,23 @@ impl Module {
     pub fn kind_of(&self, loc: MemLocId) -> TensorKind {
         self.set_of(loc).kind
     }
+    /// Some blocks may be bodies of loop-like instructions: not all of them are in the list of a function.
+    pub fn may_have_regions(&self) -> bool {
+        let listed: usize = self.funcs.values().map(|f| f.blocks.len()).sum();
+        listed < self.blocks.len()
+    }
     /// Every `(function, block, instruction)` in program order, bodies of nested regions after their owner.
     pub fn walk(&self) -> Vec<(FuncId, BlockId, InstId)> {
         let mut out = Vec::with_capacity(self.insts.len());
+        if !self.may_have_regions() {
+            // the instructions themselves need not be looked at
+            for f in self.all_functions() {
+                for &b in &self.funcs[f].blocks {
+                    out.extend(self.blocks[b].insts.iter().map(|&i| (f, b, i)));
+                }
+            }
+            return out;
+        }
         for f in self.all_functions() {
             let mut stack: Vec<(BlockId, usize)> = Vec::new();
             for &b in &self.funcs[f].blocks {

@@ -7,6 +7,7 @@
 use super::{Cx, array_bytes};
 use crate::analysis::footprint::{Placement, Space};
 use crate::diag::{Diagnostic, Site, codes};
+use crate::entity::EntitySet;
 use crate::enums::{AddressSpace, MemoryType};
 use crate::ids::MemLocId;
 use crate::memloc::{MemoryLocation, MemoryLocationSet};
@@ -15,9 +16,12 @@ use crate::module::{Module, Program};
 pub(super) fn run(cx: &mut Cx<'_>) {
     let program = cx.program;
     for m in &program.modules {
+        let mut listed = EntitySet::<MemLocId>::with_capacity(m.memlocs.len());
         for (id, set) in m.sets.iter() {
             for &l in &set.locs {
-                if m.memlocs[l].set != id {
+                if m.memlocs[l].set == id {
+                    listed.insert(l);
+                } else {
                     let message = format!(
                         "set `{}` lists location `{}`, which belongs to `{}`",
                         set.name, m.memlocs[l].name, m.sets[m.memlocs[l].set].name
@@ -27,7 +31,7 @@ pub(super) fn run(cx: &mut Cx<'_>) {
             }
         }
         for (id, l) in m.memlocs.iter() {
-            location(cx, m, id, l);
+            location(cx, m, l, listed.contains(id));
         }
     }
     if cx.found.is_empty() {
@@ -35,9 +39,10 @@ pub(super) fn run(cx: &mut Cx<'_>) {
     }
 }
 
-fn location(cx: &mut Cx<'_>, m: &Module, id: MemLocId, l: &MemoryLocation) {
+/// `listed`: its set names it.
+fn location(cx: &mut Cx<'_>, m: &Module, l: &MemoryLocation, listed: bool) {
     let set = &m.sets[l.set];
-    if !set.locs.contains(&id) {
+    if !listed {
         let message = format!("location `{}` belongs to set `{}`, which does not list it", l.name, set.name);
         cx.in_module(codes::V0201, m, l.name.to_string(), message);
     }
