@@ -509,12 +509,13 @@ impl Machine<'_> {
                 self.mem.scatter(out, &b);
             }
         }
-        if !any_marks && plan.writes() && core.code.recipes[id.index()].is_empty() {
-            if let Some(u) = &mut self.undef
-                && g.members.iter().all(|m| m.generation == u.generation)
-            {
-                u.set_clean(c, id.index());
-            }
+        if !any_marks
+            && plan.writes()
+            && core.code.recipes[id.index()].is_empty()
+            && let Some(u) = &mut self.undef
+            && g.members.iter().all(|m| m.generation == u.generation)
+        {
+            u.set_clean(c, id.index());
         }
         Ok(())
     }
