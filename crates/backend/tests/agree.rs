@@ -52,7 +52,7 @@ fn ask(p: &mut Program, seed: u64) {
             let inst = &mut m.insts[i];
             if inst.get_enum::<CollectiveKind>(Attr::Kind) == Some(CollectiveKind::SendRecv) {
                 k += 1;
-                inst.set(Attr::UseGpsimdDma, k % 2 == 0);
+                inst.set(Attr::UseGpsimdDma, k.is_multiple_of(2));
             }
         }
     }
@@ -175,7 +175,7 @@ fn inlined_kernels_whose_names_drift_run() {
             given.bytes[at(cols.start)..at(cols.end)].to_vec()
         };
         // each copy exchanges `a` and `p`; `back` is what `a` was before the last
-        let holder = |c: usize, times: usize| if times % 2 == 0 { c } else { 1 - c };
+        let holder = |c: usize, times: usize| if times.is_multiple_of(2) { c } else { 1 - c };
         let want: Vec<u8> = (0..2)
             .flat_map(|c| (0..ROWS).map(move |r| (c, r)))
             .flat_map(|(c, r)| {

@@ -850,11 +850,11 @@ fn many_statements_with_one_name_are_no_slower() {
         let op = zero("a", Engine::Dve);
         let body: Vec<Stmt> = (0..n).map(|i| build::stmt(&name(i), i.into(), op.clone())).collect();
         let mut k = build::lnc("k", &[], &[], vec![vec![block("main.0", body)]]);
-        let last = Str::new(&name(n - 1));
+        let last = Str::new(name(n - 1));
         let all: Vec<Str> = if name(0) == name(1) {
             (1..n).map(|i| format!("same.{i}").into()).collect()
         } else {
-            (0..n - 1).map(|i| Str::new(&name(i))).collect()
+            (0..n - 1).map(|i| Str::new(name(i))).collect()
         };
         let to = if name(0) == name(1) { Str::new("same") } else { last };
         k.edges =

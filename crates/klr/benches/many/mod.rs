@@ -10,7 +10,7 @@ use tandem_klr::{KlrFile, build};
 /// Two cores: load, swap, add, store over 64 tiles.
 pub(crate) fn file(statements: u64) -> KlrFile {
     let x = build::tensor("x", Dtype::Float32, Memory::Hbm, &[8192, 512]);
-    let out = build::tensor("out", Dtype::Float32, Memory::Hbm, &[8192, 512]);
+    let out = build::tensor("out", Dtype::Float32, Memory::Hbm, &[16_384, 512]);
     let tiles: Vec<_> = (0..64)
         .map(|i| build::tensor(&format!("tensor{i}"), Dtype::Float32, Memory::Sbuf, &[128, 512]))
         .collect();
@@ -18,9 +18,10 @@ pub(crate) fn file(statements: u64) -> KlrFile {
         let stmts = (0..statements / 2).map(|i| {
             let tile = &tiles[i as usize / 4 % 32];
             let other = &tiles[i as usize / 4 % 32 + 32];
-            let rows = |t| build::pattern(t, (i / 4 % 64) * 65536, &[(512, 128), (1, 512)]);
+            let rows = |t, k| build::pattern(t, k * 65536, &[(512, 128), (1, 512)]);
+            let k = i / 4 % 64;
             let op = match i % 4 {
-                0 => build::dma_copy(build::whole(tile), rows(&x)),
+                0 => build::dma_copy(build::whole(tile), rows(&x, k)),
                 1 => build::send_recv(build::whole(other), build::whole(tile), 1 - core as i32, 0),
                 2 => build::tensor_tensor(
                     build::whole(tile),
@@ -29,7 +30,8 @@ pub(crate) fn file(statements: u64) -> KlrFile {
                     AluOp::Add,
                     Engine::Dve,
                 ),
-                _ => build::dma_copy(rows(&out), build::whole(tile)),
+                // each core has its own half of the output
+                _ => build::dma_copy(rows(&out, core * 64 + k), build::whole(tile)),
             };
             build::stmt(&format!("inst.{i}"), 1 + i % 300, op)
         });

@@ -158,9 +158,13 @@ impl Lowering<'_> {
                     let text = |a: &AccessPattern| {
                         format!("{} x {} {}", a.num_partitions(), a.elems_per_partition(), a.dtype)
                     };
-                    return Err(Box::new(Diagnostic::new(codes::L0016, "SendRecv shape mismatch").note(
-                        format!("core {core} receives {} from core {r} into {}", text(&s), text(&d)),
-                    )));
+                    return Err(Box::new(
+                        Diagnostic::new(codes::L0016, "SendRecv shape mismatch").note(format!(
+                            "core {core} receives {} from core {r} into {}",
+                            text(s),
+                            text(d)
+                        )),
+                    ));
                 }
             }
         }
