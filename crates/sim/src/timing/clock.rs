@@ -441,10 +441,9 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
         }
         // A product on the whole array takes all its cells.
         let cells = if cost.matmul && cost.cells == 0 { u16::MAX } else { cost.cells };
-        for (b, free) in k.cells.iter().enumerate() {
-            if cells & (1 << b) != 0 {
-                at = at.max(*free);
-            }
+        if cells != 0 {
+            let taken = k.cells.iter().enumerate().filter(|(b, _)| cells & (1 << b) != 0);
+            at = taken.fold(at, |at, (_, free)| at.max(*free));
         }
         let mut hold = cost.hold.ps();
         let mut ramp = 0;
@@ -471,10 +470,9 @@ impl<'a, 's, 'p> Clock<'a, 's, 'p> {
             k.pe_end = at.saturating_add(hold);
         }
         let free = at.saturating_add(hold);
-        for (b, p) in k.cells.iter_mut().enumerate() {
-            if cells & (1 << b) != 0 {
-                *p = free;
-            }
+        if cells != 0 {
+            let taken = k.cells.iter_mut().enumerate().filter(|(b, _)| cells & (1 << b) != 0);
+            taken.for_each(|(_, p)| *p = free);
         }
         for (b, p) in k.ports.iter_mut().enumerate() {
             if cost.ports & (1 << b) != 0 {
