@@ -241,3 +241,30 @@ def test_a_tensor_is_true():
     x, zero = np.full((4, 8), 3, np.float32), np.zeros((4, 1), np.float32)
     assert (tandem.simulate(scaled)(x) == 3).all()
     assert (tandem.simulate(scaled)(x, zero) == 0).all()
+
+
+@pytest.mark.parametrize("level", ["bir", "lowered", "linked", "bundles"])
+def test_a_new_tensor_in_a_psum_bank_starts_anew(level):
+    """What another tensor left there unread is not added to: the bytes were given back."""
+
+    def kernel(x):
+        out = nl.ndarray((32, 32), nl.float32, buffer=nl.shared_hbm)
+        u, t = nl.ndarray((32, 32), nl.float32), nl.ndarray((32, 32), nl.float32)
+        nisa.dma_copy(dst=u, src=x)
+        for _ in range(3):
+            acc = nl.ndarray((32, 64), nl.float32, buffer=nl.psum, address=(0, 0))
+            for half in (0, 32):
+                for _ in range(2):
+                    nisa.nc_matmul(dst=acc[:, half : half + 32], stationary=u, moving=u)
+            nisa.tensor_copy(dst=t, src=acc[:, 0:32])  # the other half stays unread
+        acc = nl.ndarray((32, 64), nl.float32, buffer=nl.psum, address=(0, 0))
+        for _ in range(2):
+            nisa.nc_matmul(dst=acc[:, 32:64], stationary=u, moving=u)
+        nisa.tensor_copy(dst=u, src=acc[:, 32:64])
+        nisa.tensor_tensor(dst=u, data1=u, data2=t, op=nl.add)
+        nisa.dma_copy(dst=out, src=u)
+        return out
+
+    x = np.random.default_rng(3).integers(-4, 5, (32, 32)).astype(np.float32)
+    got = tandem.trace(kernel, x).run(x, level=level)[0]
+    assert (got == 4 * (x.T @ x)).all()

@@ -7,11 +7,11 @@ use crate::pass::{Fact, Hooks, NoHooks, Pass, PassCtx, PassInfo, PassOptions, Pa
 use crate::passes::{
     allocate::Allocate, anti_dependency::AntiDependency, assign_engines::AssignEngines,
     build_deps::BuildDeps, dead_code_elim::DeadCodeElim, expand_replication::ExpandReplication,
-    extend_shared_lifetimes::ExtendSharedLifetimes, insert_ptcom::InsertPtcom, lnc_splitter::LncSplitter,
-    local_allreduce::MarkLocalAllReduce, localize_shared_memory::LocalizeSharedMemory,
-    lower_control::LowerControl, lower_local_collectives::LowerLocalCollectives,
-    shared_dram_alloc::SharedDramAlloc, sync_before_global_cc::SyncBeforeGlobalCc,
-    sync_shared_allocations::SyncSharedAllocations,
+    extend_shared_lifetimes::ExtendSharedLifetimes, fresh_psum::FreshPsum, insert_ptcom::InsertPtcom,
+    lnc_splitter::LncSplitter, local_allreduce::MarkLocalAllReduce,
+    localize_shared_memory::LocalizeSharedMemory, lower_control::LowerControl,
+    lower_local_collectives::LowerLocalCollectives, shared_dram_alloc::SharedDramAlloc,
+    sync_before_global_cc::SyncBeforeGlobalCc, sync_shared_allocations::SyncSharedAllocations,
 };
 use std::time::Instant;
 use tandem_bir::diag::{Diagnostic, codes};
@@ -56,6 +56,7 @@ pub static TO_BIR: &[Slot] = &[
     slot("assign-engines", &AssignEngines, When::Always),
     slot("mark-local-allreduce", &MarkLocalAllReduce, When::Always),
     slot("allocate", &Allocate, When::Always),
+    slot("fresh-psum", &FreshPsum, When::Always),
 ];
 
 /// Level `lowered`, both placements (the specification, file 05 §11.3). Slots of placement P carry its position numbers of

@@ -7,6 +7,7 @@ pub mod build_deps;
 pub mod dead_code_elim;
 pub mod expand_replication;
 pub mod extend_shared_lifetimes;
+pub mod fresh_psum;
 pub mod insert_ptcom;
 mod lifetimes;
 pub mod lnc_splitter;
