@@ -630,9 +630,7 @@ fn tiles_that_cannot_be_cut_are_refused() {
             "i = TensorCopy DVE {b5} <- @b[off 3, [1024,128] [256,2] [100,2] [40,2] [15,2] [3,4]] float32"
         ),
         // a running value
-        format!(
-            "i = TensorScalarPtr DVE @b[[1024,128] [256,2] [100,2] [3,16]] float32 <- @a[[1024,128] [300,2] [120,2] [2,16]] float32, 0.0 float32, @a[[1024,128] [1,64]] float32 {{op0 = mult, op1 = add, is_tensor_tensor_scan = true}}"
-        ),
+        "i = TensorScalarPtr DVE @b[[1024,128] [256,2] [100,2] [3,16]] float32 <- @a[[1024,128] [300,2] [120,2] [2,16]] float32, 0.0 float32, @a[[1024,128] [1,64]] float32 {op0 = mult, op1 = add, is_tensor_tensor_scan = true}".to_owned(),
     ] {
         let p = tiles(&body);
         reference(&p);
