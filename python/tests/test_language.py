@@ -268,3 +268,26 @@ def test_a_new_tensor_in_a_psum_bank_starts_anew(level):
     x = np.random.default_rng(3).integers(-4, 5, (32, 32)).astype(np.float32)
     got = tandem.trace(kernel, x).run(x, level=level)[0]
     assert (got == 4 * (x.T @ x)).all()
+
+
+@pytest.mark.parametrize("value", [7, 7.0])
+def test_whole_numbers_fill_integers(value):
+    def kernel(x):
+        out = nl.ndarray((4, 4), nl.uint32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((4, 4), nl.uint32)
+        nisa.memset(dst=tile, value=value)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x = np.zeros((4, 4), np.uint32)
+    assert (tandem.trace(kernel, x).run(x)[0] == 7).all()
+
+
+def test_fractions_do_not_fill_integers():
+    def kernel(x):
+        nisa.memset(dst=nl.ndarray((4, 4), nl.uint32), value=0.5)
+        return x
+
+    with pytest.raises(tandem.TandemError) as e:
+        tandem.trace(kernel, np.zeros((4, 4), np.uint32))
+    assert e.value.code == "T0002"
