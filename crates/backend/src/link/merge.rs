@@ -9,7 +9,7 @@
 //! from it is refused).
 
 use super::flatten::entry;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::OtherOperand;
@@ -312,15 +312,15 @@ fn append(
 
 /// Names that several functions of a core use for a location get the function's name in front, on all cores alike.
 pub fn unique_names(p: &mut Program) {
-    let mut clash: Vec<(CompactString, CompactString)> = Vec::new();
+    // Names to change, per function name.
+    let mut clash: FxHashMap<CompactString, FxHashSet<CompactString>> = FxHashMap::default();
     for m in &p.modules {
         let mut seen: FxHashMap<CompactString, FuncId> = FxHashMap::default();
         for f in m.all_functions() {
             for l in locations(m, f) {
                 let name = &m.memlocs[l].name;
-                let key = (m.funcs[f].name.clone(), name.clone());
-                if *seen.entry(name.clone()).or_insert(f) != f && !clash.contains(&key) {
-                    clash.push(key);
+                if *seen.entry(name.clone()).or_insert(f) != f {
+                    clash.entry(m.funcs[f].name.clone()).or_default().insert(name.clone());
                 }
             }
         }
@@ -331,7 +331,8 @@ pub fn unique_names(p: &mut Program) {
     for m in &mut p.modules {
         for f in m.all_functions().collect::<Vec<_>>() {
             let func = m.funcs[f].name.clone();
-            let renamed = |n: &CompactString| clash.iter().any(|(g, l)| *g == func && l == n);
+            let Some(names) = clash.get(&func) else { continue };
+            let renamed = |n: &CompactString| names.contains(n);
             for l in locations(m, f) {
                 if renamed(&m.memlocs[l].name) {
                     m.memlocs[l].name = format!("{func}.{}", m.memlocs[l].name).as_str().into();
