@@ -82,25 +82,8 @@ impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
     }
 }
 
-/// Multiply-adds from which on a product is worth a second thread (our choice).
-const PARALLEL: usize = 1 << 20;
-
-/// The rows `rows` of a product, on as many threads as there are and as the work is worth.
-fn product_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Range<usize>, out: &mut [f32]) {
-    let work = rows.len().saturating_mul(k).saturating_mul(n);
-    if work >= PARALLEL && rows.len() >= 16 && rayon::current_num_threads() > 1 {
-        let half = rows.start + (rows.len() / 2).next_multiple_of(8);
-        let (low, high) = out.split_at_mut((half - rows.start) * n);
-        rayon::join(
-            || block_rows(a, b, (k, m, n), rows.start..half, low),
-            || block_rows(a, b, (k, m, n), half..rows.end, high),
-        );
-    } else {
-        block_rows(a, b, (k, m, n), rows, out);
-    }
-}
-
-/// One thread's rows, in blocks that fit the registers of the vector width.
+/// The rows `rows` of a product, in blocks that fit the registers of the vector width. On one thread: the largest product of an
+/// instruction takes a fraction of a millisecond, and two threads that share it were slower.
 fn block_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Range<usize>, out: &mut [f32]) {
     if m == 0 || n == 0 {
         return;
@@ -115,7 +98,7 @@ fn block_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Rang
 pub(crate) fn product(a: &[f32], b: &[f32], k: usize, m: usize, n: usize, accum: MatmulAccum) -> Vec<f32> {
     let mut out = vec![0f32; m * n];
     match accum {
-        MatmulAccum::F32 => product_rows(a, b, (k, m, n), 0..m, &mut out),
+        MatmulAccum::F32 => block_rows(a, b, (k, m, n), 0..m, &mut out),
         MatmulAccum::F64 => {
             let mut acc = vec![0f64; m * n];
             for kk in 0..k {
