@@ -51,8 +51,8 @@ impl Pass for FreshPsum {
 /// Bytes that tensors are told apart by when asking which of them share storage (our choice; coarser only marks more).
 const GRANULE: i64 = 64;
 
-/// Placed PSUM locations some of whose bytes, in whatever partitions, belong to another set as well.
-fn shared(m: &Module, storage: &StorageMap) -> SecondaryMap<MemLocId, bool> {
+/// Placed PSUM locations some of whose bytes, in whatever partitions, belong to another set as well; `None` when there are none.
+fn shared(m: &Module, storage: &StorageMap) -> Option<SecondaryMap<MemLocId, bool>> {
     let granules = |l: MemLocId| {
         let f = Footprint::whole(storage.placement(l), &m.memlocs[l]);
         f.low.div_euclid(GRANULE)..=(f.high - 1).max(f.low).div_euclid(GRANULE)
@@ -66,25 +66,28 @@ fn shared(m: &Module, storage: &StorageMap) -> SecondaryMap<MemLocId, bool> {
             o.1 |= o.0 != l.set;
         }
     }
+    if owners.values().all(|o| !o.1) {
+        return None;
+    }
     let mut out = SecondaryMap::with_capacity(m.memlocs.len());
     for (id, _) in placed() {
         out[id] = granules(id).any(|g| owners[&g].1);
     }
-    out
+    Some(out)
 }
 
 /// The PSUM operand that a matmul writes.
-fn product(m: &Module, i: &Inst) -> Option<AccessPattern> {
+fn product<'i>(m: &Module, i: &'i Inst) -> Option<&'i AccessPattern> {
     i.spec().attr(Attr::AccumulationFlag)?;
     let a = i.outs.first()?.as_ap()?;
-    (m.memlocs.get(a.loc)?.mem == MemoryType::Psum).then(|| a.clone())
+    (m.memlocs.get(a.loc)?.mem == MemoryType::Psum).then_some(a)
 }
 
 /// Matmuls with automatic flags of which no earlier one touches the bytes of its destination in the same tensor.
 fn first_writes(m: &Module) -> Vec<InstId> {
     let [func] = m.functions[..] else { return Vec::new() };
     let storage = StorageMap::of_module(m);
-    let shared = shared(m, &storage);
+    let Some(shared) = shared(m, &storage) else { return Vec::new() };
     // Writers of each shared location in program order, and the block of all of them.
     let mut writers: FxHashMap<MemLocId, (Option<BlockId>, Vec<InstId>)> = FxHashMap::default();
     let mut order = Vec::new();
@@ -112,7 +115,7 @@ fn first_writes(m: &Module) -> Vec<InstId> {
         for &i in list {
             let inst = &m.insts[i];
             let Some(a) = product(m, inst) else { continue };
-            let foot = storage.footprint(m, &a);
+            let foot = storage.footprint(m, a);
             if !foot.exact {
                 break;
             }

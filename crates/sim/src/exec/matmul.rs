@@ -12,7 +12,6 @@ use crate::num::simd::{self, Kernel, Width};
 use crate::num::{fp8, round};
 use crate::numeric_profile::MatmulAccum;
 use crate::state::{Fault, Note};
-use std::ops::Range;
 use tandem_bir::arch::ArchLevel;
 use tandem_bir::diag::codes;
 use tandem_bir::{Attr, Dtype, Inst, MatmultPerfMode};
@@ -40,8 +39,6 @@ struct Product<'a, const BM: usize, const BN: usize> {
     k: usize,
     m: usize,
     n: usize,
-    /// Rows of the result to compute; `out` holds these.
-    rows: Range<usize>,
     out: &'a mut [f32],
 }
 
@@ -49,11 +46,11 @@ impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Product { a, b, k, m, n, rows, out } = self;
-        let blocks = rows.len().div_ceil(BM);
+        let Product { a, b, k, m, n, out } = self;
+        let blocks = m.div_ceil(BM);
         let mut pa = vec![[0f32; BM]; blocks * k];
-        for (block, m0) in rows.clone().step_by(BM).enumerate() {
-            let mb = BM.min(rows.end - m0);
+        for (block, m0) in (0..m).step_by(BM).enumerate() {
+            let mb = BM.min(m - m0);
             for (to, from) in pa[block * k..(block + 1) * k].iter_mut().zip(a.chunks_exact(m)) {
                 to[..mb].copy_from_slice(&from[m0..m0 + mb]);
             }
@@ -74,7 +71,7 @@ impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
                     }
                 }
                 let m0 = block * BM;
-                for (i, acc) in acc.iter().enumerate().take(rows.len() - m0) {
+                for (i, acc) in acc.iter().enumerate().take(m - m0) {
                     out[(m0 + i) * n + n0..][..nb].copy_from_slice(&acc[..nb]);
                 }
             }
@@ -82,15 +79,15 @@ impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
     }
 }
 
-/// The rows `rows` of a product, in blocks that fit the registers of the vector width. On one thread: the largest product of an
-/// instruction takes a fraction of a millisecond, and two threads that share it were slower.
-fn block_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Range<usize>, out: &mut [f32]) {
+/// A product in blocks that fit the registers of the vector width. On one thread: the largest product of an instruction takes a
+/// fraction of a millisecond, and two threads that share it were slower.
+fn blocked(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), out: &mut [f32]) {
     if m == 0 || n == 0 {
         return;
     }
     match simd::width() {
-        Width::Avx512 => simd::run(Product::<4, 64> { a, b, k, m, n, rows, out }),
-        Width::Avx2 | Width::Baseline => simd::run(Product::<4, 16> { a, b, k, m, n, rows, out }),
+        Width::Avx512 => simd::run(Product::<4, 64> { a, b, k, m, n, out }),
+        Width::Avx2 | Width::Baseline => simd::run(Product::<4, 16> { a, b, k, m, n, out }),
     }
 }
 
@@ -98,7 +95,7 @@ fn block_rows(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), rows: Rang
 pub(crate) fn product(a: &[f32], b: &[f32], k: usize, m: usize, n: usize, accum: MatmulAccum) -> Vec<f32> {
     let mut out = vec![0f32; m * n];
     match accum {
-        MatmulAccum::F32 => block_rows(a, b, (k, m, n), 0..m, &mut out),
+        MatmulAccum::F32 => blocked(a, b, (k, m, n), &mut out),
         MatmulAccum::F64 => {
             let mut acc = vec![0f64; m * n];
             for kk in 0..k {

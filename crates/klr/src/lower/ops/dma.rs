@@ -180,14 +180,16 @@ pub(super) fn compute(c: &mut Core<'_>, o: &k::DmaCompute) -> Step {
     if !c.plan.strict
         && let [x, y] = &o.srcs[..]
         && scales.iter().all(|s| s.0 == 1.0)
-        && (c.tile(x)?.dynamic.is_some() || c.tile(y)?.dynamic.is_some())
     {
-        let (x, y, dst) = (c.tile(x)?, c.tile(y)?, c.tile(&o.dst)?);
-        if y == dst {
-            return accumulate(c, x, dst);
-        }
-        if x == dst {
-            return accumulate(c, y, dst);
+        let (x, y) = (c.tile(x)?, c.tile(y)?);
+        if x.dynamic.is_some() || y.dynamic.is_some() {
+            let dst = c.tile(&o.dst)?;
+            if y == dst {
+                return accumulate(c, x, dst);
+            }
+            if x == dst {
+                return accumulate(c, y, dst);
+            }
         }
     }
     let dst = c.ap(&o.dst)?;
