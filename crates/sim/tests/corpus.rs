@@ -1,32 +1,12 @@
 //! The sample kernels: both levels and all schedules give the same bytes, for ordinary and for awkward inputs.
 
-use std::path::PathBuf;
-use tandem_bir::diag::{Diagnostic, render};
-use tandem_bir::{ArchLevel, Dtype, Level, Opcode, Program};
-use tandem_klr::lower::{LowerOptions, lower};
+#[path = "support/samples.rs"]
+mod samples;
+
+use samples::{kernel, names, show};
+use tandem_bir::diag::Diagnostic;
+use tandem_bir::{Dtype, Level, Opcode, Program};
 use tandem_sim::{Outcome, RunOptions, Schedule, Simulator, StopReason, Tensor, random::random_tensor};
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/klr")
-}
-
-fn show(d: &[Diagnostic]) -> String {
-    d.iter().map(|d| render::text(d, render::Style::Plain, &|_, _| None)).collect()
-}
-
-fn program(name: &str, level: Level) -> Program {
-    let file = tandem_klr::read_path(&folder().join(name)).expect(name).file;
-    let load = |f: &str| std::fs::read(folder().join(f));
-    let l = lower(&file, &LowerOptions::new(ArchLevel::Gen3, &load));
-    let mut p = l.program.unwrap_or_else(|| panic!("{name}: {}", show(&l.diags)));
-    let opts = tandem_backend::PassOptions::for_program(&p);
-    let out = match level {
-        Level::Bir => tandem_backend::prepare(&mut p, &opts),
-        Level::Lowered | Level::Linked => tandem_backend::lower(&mut p, &opts),
-    };
-    assert!(!out.failed, "{name}: {}", show(&out.diags));
-    p
-}
 
 /// Values at the edges of a type: zeros of both signs, infinities, NaN, subnormals, largest.
 fn awkward(t: &mut Tensor) {
@@ -72,16 +52,10 @@ fn run(p: &Program, schedule: Schedule, odd: bool) -> Outcome {
 
 #[test]
 fn levels_and_schedules_agree_byte_for_byte() {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
-        .expect("testdata")
-        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
-        .filter(|n| n.ends_with(".klr"))
-        .collect();
-    names.sort();
-    assert!(names.len() >= 26);
+    let names = names();
     let seeds = if cfg!(debug_assertions) { 3 } else { 100 };
     for name in &names {
-        let (bir, low) = (program(name, Level::Bir), program(name, Level::Lowered));
+        let (bir, low) = (kernel(name, Level::Bir), kernel(name, Level::Lowered));
         for odd in [false, true] {
             let want = run(&bir, Schedule::Eager, odd);
             assert!(!want.outputs.is_empty(), "{name}");
@@ -108,13 +82,13 @@ fn levels_and_schedules_agree_byte_for_byte() {
 #[test]
 fn swaps_run_by_the_transport_that_the_lowering_chose() {
     // [128 x 64] float32 fits the budget of a GPSIMD swap, [128 x 4096] bfloat16 does not.
-    let o = run(&program("01_sendrecv_swap_f32_128x64.klr", Level::Lowered), Schedule::Eager, false);
+    let o = run(&kernel("01_sendrecv_swap_f32_128x64.klr", Level::Lowered), Schedule::Eager, false);
     for core in 0..2 {
         assert_eq!(o.stats.count(core, Opcode::GpsimdSb2Sb), 1);
         assert_eq!(o.stats.count(core, Opcode::CollectiveCompute), 0);
         assert!(o.stats.count(core, Opcode::CoreBarrier) >= 1);
     }
-    let o = run(&program("02_sendrecv_swap_bf16_128x4096.klr", Level::Lowered), Schedule::Eager, false);
+    let o = run(&kernel("02_sendrecv_swap_bf16_128x4096.klr", Level::Lowered), Schedule::Eager, false);
     for core in 0..2 {
         assert_eq!(o.stats.count(core, Opcode::GpsimdSb2Sb), 0);
         assert!(o.stats.count(core, Opcode::DmaCopy) >= 3);

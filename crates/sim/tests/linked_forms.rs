@@ -86,6 +86,11 @@ fn agrees(p: &Program) -> (LinkedProgram, Outcome) {
 
 /// One core with registers `n`, `i`, `t` and an output `y` of eight int32, all zero before `body`.
 fn scalars(body: &str, more: &str) -> Program {
+    scalars_with("", body, more)
+}
+
+/// The same with further registers.
+fn scalars_with(registers: &str, body: &str, more: &str) -> Program {
     let zero: String =
         (0..8).map(|k| format!("z{k} = TensorSave ALL @y[off {k}, [1,1]] int32 <- $zero int32\n")).collect();
     lowered(
@@ -100,6 +105,7 @@ module @nc00 core 0 arch gen3 {{
     reg $i = ALL
     reg $t = ALL
     reg $zero = ALL
+    {registers}
     block b0 {{
       zr = RegisterMove ALL $zero int32 <- 0 int32
       {zero}
@@ -509,32 +515,7 @@ fn registers_share_numbers() {
         .map(|k| format!("    reg $s{k} = ALL\n"))
         .chain((0..long).map(|k| format!("    reg $l{k} = ALL\n")))
         .collect();
-    let zero: String =
-        (0..8).map(|k| format!("z{k} = TensorSave ALL @y[off {k}, [1,1]] int32 <- $zero int32\n")).collect();
-    let p = lowered(
-        &format!(
-            "bir 1
-program \"t\" lnc 1 level bir
-output \"y\" = @y int32 [8]
-module @nc00 core 0 arch gen3 {{
-  func @main {{
-    set @y_set = ExternalOutput Tensor Local int32 [8] {{ loc @y = DRAM [32] addr 0 }}
-    reg $n = ALL
-    reg $i = ALL
-    reg $t = ALL
-    reg $zero = ALL
-{names}
-    block b0 {{
-      zr = RegisterMove ALL $zero int32 <- 0 int32
-      {zero}
-      {body}
-    }}
-  }}
-}}
-"
-        ),
-        |_| (),
-    );
+    let p = scalars_with(&names, &body, "");
     let (l, o) = agrees(&p);
     let sum: i32 = (5..8).map(|i| (0..short).map(|k| i + k).sum::<i32>()).sum();
     let want: Vec<i32> = (0..8).map(|k| if k < long { 1000 * k + sum } else { 0 }).collect();

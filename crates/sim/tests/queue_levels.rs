@@ -1,34 +1,16 @@
 //! Levels linked and bundles: the sample kernels give the bytes of level lowered, under all schedules, from a container
 //! with and without its debug table.
 
-use std::path::PathBuf;
+#[path = "support/samples.rs"]
+mod samples;
+
+use samples::{kernel, names, show};
 use tandem_backend::container::{WriteOptions, decode, encode};
 use tandem_backend::link::{LinkOptions, LinkedProgram, link};
-use tandem_bir::diag::{Diagnostic, render};
-use tandem_bir::{ArchLevel, Program};
-use tandem_klr::lower::{LowerOptions, lower};
+use tandem_bir::{Level, Program};
 use tandem_sim::{
     Outcome, RunOptions, Schedule, Simulator, StopReason, Tensor, queue_style, random::random_tensor,
 };
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/klr")
-}
-
-fn show(d: &[Diagnostic]) -> String {
-    d.iter().map(|d| render::text(d, render::Style::Plain, &|_, _| None)).collect()
-}
-
-fn lowered(name: &str) -> Program {
-    let file = tandem_klr::read_path(&folder().join(name)).expect(name).file;
-    let load = |f: &str| std::fs::read(folder().join(f));
-    let l = lower(&file, &LowerOptions::new(ArchLevel::Gen3, &load));
-    let mut p = l.program.unwrap_or_else(|| panic!("{name}: {}", show(&l.diags)));
-    let opts = tandem_backend::PassOptions::for_program(&p);
-    let out = tandem_backend::lower(&mut p, &opts);
-    assert!(!out.failed, "{name}: {}", show(&out.diags));
-    p
-}
 
 fn inputs(p: &Program) -> Vec<Tensor> {
     p.signature
@@ -70,16 +52,10 @@ fn agrees(what: &str, l: &LinkedProgram, ins: &[Tensor], want: &Outcome, bad: &m
 
 #[test]
 fn linked_and_bundles_give_the_bytes_of_lowered() {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
-        .expect("testdata")
-        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
-        .filter(|n| n.ends_with(".klr"))
-        .collect();
-    names.sort();
-    assert!(names.len() >= 26);
+    let names = names();
     let mut bad = Vec::new();
     for name in &names {
-        let p = lowered(name);
+        let p = kernel(name, Level::Lowered);
         let want = reference(&p);
         assert_eq!(want.stop, StopReason::Finished, "{name}");
         let ins = inputs(&p);

@@ -1,34 +1,14 @@
 //! Races: none on clean programs, one finding per order that is taken away.
 
-use std::path::PathBuf;
-use tandem_bir::diag::{Diagnostic, render};
-use tandem_bir::{ArchLevel, EdgeKind, InstId, Level, Opcode, Program, text};
-use tandem_klr::lower::{LowerOptions, lower};
+#[path = "support/samples.rs"]
+mod samples;
+
+use samples::{kernel, names, show};
+use tandem_bir::diag::Diagnostic;
+use tandem_bir::{EdgeKind, InstId, Level, Opcode, Program, text};
 use tandem_sim::{
     Outcome, Ptcom, RunOptions, Schedule, Simulator, StopReason, Tensor, random::random_tensor,
 };
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/klr")
-}
-
-fn show(d: &[Diagnostic]) -> String {
-    d.iter().map(|d| render::text(d, render::Style::Plain, &|_, _| None)).collect()
-}
-
-fn kernel(name: &str, level: Level) -> Program {
-    let file = tandem_klr::read_path(&folder().join(name)).expect(name).file;
-    let load = |f: &str| std::fs::read(folder().join(f));
-    let l = lower(&file, &LowerOptions::new(ArchLevel::Gen3, &load));
-    let mut p = l.program.unwrap_or_else(|| panic!("{name}: {}", show(&l.diags)));
-    let opts = tandem_backend::PassOptions::for_program(&p);
-    let out = match level {
-        Level::Bir => tandem_backend::prepare(&mut p, &opts),
-        Level::Lowered | Level::Linked => tandem_backend::lower(&mut p, &opts),
-    };
-    assert!(!out.failed, "{name}: {}", show(&out.diags));
-    p
-}
 
 fn run_with(p: &Program, opts: RunOptions) -> Outcome {
     let mut r = Simulator::new(p, opts).unwrap_or_else(|e| panic!("{}: {}", p.name, show(&e)));
@@ -51,12 +31,7 @@ const SCHEDULES: [Schedule; 4] = [Schedule::Eager, Schedule::Late, Schedule::See
 
 #[test]
 fn sample_kernels_are_free_of_races() {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
-        .expect("testdata")
-        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
-        .filter(|n| n.ends_with(".klr"))
-        .collect();
-    names.sort();
+    let names = names();
     for name in &names {
         for level in [Level::Bir, Level::Lowered] {
             let p = kernel(name, level);
@@ -390,12 +365,7 @@ fn what_the_race_check_keeps_does_not_grow_with_the_rounds_of_a_loop() {
 #[test]
 fn sample_kernels_compute_the_same_bytes_under_every_schedule() {
     let seeds: u64 = if cfg!(debug_assertions) { 2 } else { 100 };
-    let mut names: Vec<String> = std::fs::read_dir(folder())
-        .expect("testdata")
-        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
-        .filter(|n| n.ends_with(".klr"))
-        .collect();
-    names.sort();
+    let names = names();
     for name in &names {
         let p = kernel(name, Level::Lowered);
         let bytes = |schedule| -> Vec<Vec<u8>> {

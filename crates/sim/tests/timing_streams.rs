@@ -3,21 +3,18 @@
 #[path = "support/timed.rs"]
 mod timed;
 
-use std::path::PathBuf;
+#[path = "support/samples.rs"]
+mod samples;
+
+use samples::{kernel, names, show};
 use tandem_backend::container::{WriteOptions, decode, encode};
 use tandem_backend::link::{LinkOptions, LinkedProgram, link};
-use tandem_bir::diag::{Diagnostic, render};
-use tandem_bir::{ArchLevel, Program};
-use tandem_klr::lower::{LowerOptions, lower};
+use tandem_bir::{Level, Program};
 use tandem_sim::timing::{BackEnd, Params, TimingReport};
 use tandem_sim::{RunOptions, Schedule, Simulator, StopReason, Tensor, random::random_tensor};
 use timed::*;
 
 const FIXED: u64 = 500_000;
-
-fn show(d: &[Diagnostic]) -> String {
-    d.iter().map(|d| render::text(d, render::Style::Plain, &|_, _| None)).collect()
-}
 
 fn linked(p: &Program) -> LinkedProgram {
     let (l, _) = link(p, LinkOptions::default()).unwrap_or_else(|e| panic!("{}: {}", p.name, show(&e)));
@@ -70,32 +67,6 @@ fn numbers(t: &TimingReport) -> String {
     format!("{t:?}")
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/klr")
-}
-
-fn kernel(name: &str) -> Program {
-    let file = tandem_klr::read_path(&folder().join(name)).expect(name).file;
-    let load = |f: &str| std::fs::read(folder().join(f));
-    let l = lower(&file, &LowerOptions::new(ArchLevel::Gen3, &load));
-    let mut p = l.program.unwrap_or_else(|| panic!("{name}: {}", show(&l.diags)));
-    let opts = tandem_backend::PassOptions::for_program(&p);
-    let out = tandem_backend::lower(&mut p, &opts);
-    assert!(!out.failed, "{name}: {}", show(&out.diags));
-    p
-}
-
-fn names() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
-        .expect("testdata")
-        .map(|e| e.expect("entry").file_name().into_string().expect("utf-8"))
-        .filter(|n| n.ends_with(".klr"))
-        .collect();
-    names.sort();
-    assert!(names.len() >= 26);
-    names
-}
-
 #[test]
 fn an_empty_kernel_costs_the_fixed_overhead() {
     assert_eq!(one_linked(""), FIXED);
@@ -138,7 +109,7 @@ fn a_transfer_wakes_its_consumer_sem_dma_later() {
 #[test]
 fn bundles_take_the_time_of_the_linked_program_under_every_schedule() {
     for name in names() {
-        let p = kernel(&name);
+        let p = kernel(&name, Level::Lowered);
         let l = linked(&p);
         for back_end in [BackEnd::Doc, BackEnd::Hwm, BackEnd::Unit] {
             let params = Params::new(back_end);
@@ -159,7 +130,7 @@ fn bundles_take_the_time_of_the_linked_program_under_every_schedule() {
 fn levels_agree_about_work_and_nearly_about_time() {
     let mut ratios = Vec::new();
     for name in names() {
-        let p = kernel(&name);
+        let p = kernel(&name, Level::Lowered);
         let opts = RunOptions { race_check: false, undefined_check: false, ..RunOptions::default() };
         let mut r = Simulator::new(&p, opts).unwrap_or_else(|e| panic!("{}", show(&e)));
         r.set_inputs(&inputs(&p)).unwrap_or_else(|e| panic!("{}", show(&e)));
@@ -183,44 +154,7 @@ fn levels_agree_about_work_and_nearly_about_time() {
 #[test]
 fn removing_a_barrier_never_slows_under_unit_costs() {
     for seed in 0..12u64 {
-        let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut rnd = |n: u64| {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            x % n
-        };
-        let mut lines: Vec<[String; 2]> = Vec::new();
-        let mut bars = Vec::new();
-        let mut named: [Vec<usize>; 2] = Default::default();
-        for k in 0..30 {
-            if rnd(6) == 0 {
-                bars.push(k);
-                let bar = format!("i{k} = CoreBarrier Pool {{id = {k}, cores = [0, 1]}}\n");
-                lines.push([bar.clone(), bar]);
-                continue;
-            }
-            let swap = rnd(8) == 0;
-            let mut pair: [String; 2] = Default::default();
-            for (c, line) in pair.iter_mut().enumerate() {
-                let from = named[c].get(rnd(1 + named[c].len() as u64) as usize);
-                let after = from.map_or(String::new(), |f| format!(" after(i{f})"));
-                *line = match (swap, rnd(3)) {
-                    (true, _) => {
-                        format!("i{k} = GPSIMDSB2SB Pool {} <- {}{after}\n", f32s("b", 16), f32s("a", 16))
-                    }
-                    (_, 0) => {
-                        format!("i{k} = Memset Pool {} {{mode = Const, constant = 1}}{after}\n", f32s("b", 8))
-                    }
-                    (_, 1) => {
-                        format!("i{k} = TensorCopy Activation {} <- {}{after}\n", f32s("b", 8), f32s("a", 8))
-                    }
-                    (_, _) => format!("i{k} = TensorCopy DVE {} <- {}{after}\n", f32s("a", 8), f32s("b", 8)),
-                };
-                named[c].push(k);
-            }
-            lines.push(pair);
-        }
+        let (lines, bars) = in_step(seed, 3);
         let total = |without: Option<usize>| {
             let mut n = 0;
             let mut bodies = [String::new(), String::new()];

@@ -5,7 +5,7 @@
 
 mod judge;
 
-use judge::{Judge, unroll::unrolled};
+use judge::{Judge, unroll::unrolled, without};
 use std::path::PathBuf;
 use tandem_backend::pass::{PtcomMode, Transport};
 use tandem_bir::diag::{Diagnostic, codes};
@@ -162,25 +162,6 @@ fn programs(loops: bool) -> Vec<(String, Program)> {
 /// Instructions of a type, in program order.
 fn all_of(m: &tandem_bir::Module, op: Opcode) -> Vec<InstId> {
     m.walk().into_iter().map(|w| w.2).filter(|i| m.insts[*i].opcode == op).collect()
-}
-
-/// Takes an instruction away. What waited for it waits for what it waited for: the order inside the core stays.
-fn without(m: &mut tandem_bir::Module, gone: InstId) -> String {
-    let through = m.insts[gone].deps.clone();
-    for (_, block) in m.blocks.iter_mut() {
-        block.insts.retain(|i| *i != gone);
-    }
-    for (_, inst) in m.insts.iter_mut() {
-        if inst.deps.iter().any(|d| d.inst == gone) {
-            inst.deps.retain(|d| d.inst != gone);
-            for d in &through {
-                if !inst.deps.iter().any(|x| x.inst == d.inst) {
-                    inst.deps.push(*d);
-                }
-            }
-        }
-    }
-    m.insts[gone].name.to_string()
 }
 
 /// Barriers taken away from both cores in turn: how many were needed, and how many others implied.

@@ -239,3 +239,51 @@ pub(crate) fn bf16(loc: &str, n: u64) -> String {
 pub(crate) fn memset(name: &str, n: u64) -> String {
     format!("{name} = Memset DVE {} {{mode = Const, constant = 1}}\n", f32s("a", n))
 }
+
+/// Random lines of both cores in step, and which of them are barriers (lines of both); `kinds` of instructions: 3, or 4 with
+/// transfers.
+pub(crate) fn in_step(seed: u64, kinds: u64) -> (Vec<[String; 2]>, Vec<usize>) {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut rnd = |n: u64| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x % n
+    };
+    let mut lines: Vec<[String; 2]> = Vec::new();
+    let mut bars = Vec::new();
+    let mut named: [Vec<usize>; 2] = Default::default();
+    for k in 0..30 {
+        if rnd(6) == 0 {
+            bars.push(k);
+            let bar = format!("i{k} = CoreBarrier Pool {{id = {k}, cores = [0, 1]}}\n");
+            lines.push([bar.clone(), bar]);
+            continue;
+        }
+        let swap = rnd(8) == 0;
+        let mut pair: [String; 2] = Default::default();
+        for (c, line) in pair.iter_mut().enumerate() {
+            let from = named[c].get(rnd(1 + named[c].len() as u64) as usize);
+            let after = from.map_or(String::new(), |f| format!(" after(i{f})"));
+            *line = match (swap, rnd(kinds)) {
+                (true, _) => {
+                    format!("i{k} = GPSIMDSB2SB Pool {} <- {}{after}\n", f32s("b", 16), f32s("a", 16))
+                }
+                (_, 0) => {
+                    format!("i{k} = Memset Pool {} {{mode = Const, constant = 1}}{after}\n", f32s("b", 8))
+                }
+                (_, 1) => {
+                    format!("i{k} = TensorCopy Activation {} <- {}{after}\n", f32s("b", 8), f32s("a", 8))
+                }
+                (_, 2) => format!("i{k} = TensorCopy DVE {} <- {}{after}\n", f32s("a", 8), f32s("b", 8)),
+                (_, _) => format!(
+                    "i{k} = DMACopy SP {} <- @d[[8,128] [1,8]] uint8{after}\n",
+                    tile("a", "uint8", 1, 128, 8)
+                ),
+            };
+            named[c].push(k);
+        }
+        lines.push(pair);
+    }
+    (lines, bars)
+}

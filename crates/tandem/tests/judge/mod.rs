@@ -7,7 +7,27 @@ pub(crate) mod unroll;
 use tandem_bir::analysis::footprint::{Footprint, StorageMap, overlaps};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::verify::effective_engine;
-use tandem_bir::{EngineKind, MemLocId, Module, Opcode, Operand, Program};
+use tandem_bir::{EngineKind, InstId, MemLocId, Module, Opcode, Operand, Program};
+
+/// Takes an instruction away. What waited for it waits for what it waited for: the order inside the core stays.
+#[allow(dead_code, reason = "not every test takes something away")]
+pub(crate) fn without(m: &mut Module, gone: InstId) -> String {
+    let through = m.insts[gone].deps.clone();
+    for (_, block) in m.blocks.iter_mut() {
+        block.insts.retain(|i| *i != gone);
+    }
+    for (_, inst) in m.insts.iter_mut() {
+        if inst.deps.iter().any(|d| d.inst == gone) {
+            inst.deps.retain(|d| d.inst != gone);
+            for d in &through {
+                if !inst.deps.iter().any(|x| x.inst == d.inst) {
+                    inst.deps.push(*d);
+                }
+            }
+        }
+    }
+    m.insts[gone].name.to_string()
+}
 
 /// Something that happens.
 #[derive(Default)]
