@@ -29,13 +29,13 @@ fn measure(bencher: Bencher<'_, '_>, n: usize, transport: Transport) {
     });
 }
 
-#[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 3)]
+#[divan::bench(args = [10_000, 30_000, 100_000, 300_000], sample_count = 3)]
 fn by_gpsimd(bencher: Bencher<'_, '_>, n: usize) {
     measure(bencher, n, Transport::Gpsimd);
 }
 
 /// Without closing barriers, over so many tiles that opening ones are left out too: each swap looks back for a fence.
-#[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 3)]
+#[divan::bench(args = [10_000, 30_000, 100_000, 300_000], sample_count = 3)]
 fn by_dma_unfenced(bencher: Bencher<'_, '_>, n: usize) {
     let mut p = swaps_over(n, 1_500);
     let mut o = PassOptions::for_program(&p);
@@ -48,7 +48,7 @@ fn by_dma_unfenced(bencher: Bencher<'_, '_>, n: usize) {
     });
 }
 
-#[divan::bench(args = [1_000, 10_000, 100_000], sample_count = 3)]
+#[divan::bench(args = [10_000, 30_000, 100_000, 300_000], sample_count = 3)]
 fn by_dma(bencher: Bencher<'_, '_>, n: usize) {
     measure(bencher, n, Transport::Dma);
 }

@@ -32,6 +32,7 @@ pub mod json;
 pub mod linked;
 pub mod memloc;
 pub mod module;
+pub mod names;
 pub mod refdocs;
 pub mod remarks;
 pub mod resolve;

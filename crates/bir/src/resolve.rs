@@ -6,6 +6,7 @@
 use crate::ids::{BlockId, FuncId, InstId, MemLocId, RegId, SetId};
 use crate::inst::{Operand, OperandList};
 use crate::module::{Module, Storage};
+use crate::names::NameTable;
 use compact_str::CompactString;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -30,9 +31,9 @@ pub struct NameIndex<'m> {
     func_of_set: SecondaryMap<SetId, Option<FuncId>>,
     func_of_reg: SecondaryMap<RegId, Option<FuncId>>,
     ambiguous_loc: SecondaryMap<MemLocId, bool>,
-    in_block: OnceCell<FxHashMap<(u32, &'m str), InstId>>,
-    in_func: OnceCell<FxHashMap<(u32, &'m str), InstId>>,
-    in_module: OnceCell<FxHashMap<&'m str, InstId>>,
+    in_block: OnceCell<FxHashMap<BlockId, NameTable>>,
+    in_func: OnceCell<FxHashMap<FuncId, NameTable>>,
+    in_module: OnceCell<NameTable>,
 }
 
 impl<'m> NameIndex<'m> {
@@ -111,48 +112,43 @@ impl<'m> NameIndex<'m> {
         self.ambiguous_loc[l]
     }
 
-    fn in_block(&self) -> &FxHashMap<(u32, &'m str), InstId> {
+    // Of several instructions of one name the first keeps it.
+    fn in_block(&self) -> &FxHashMap<BlockId, NameTable> {
         self.in_block.get_or_init(|| {
-            let mut map = FxHashMap::with_capacity_and_hasher(self.module.insts.len(), Default::default());
+            let mut map: FxHashMap<BlockId, NameTable> = FxHashMap::default();
             for (i, inst) in self.module.insts.iter() {
                 if let Some(b) = self.block_of[i] {
-                    map.entry((b.as_u32(), inst.name.as_str())).or_insert(i);
+                    let _ = map.entry(b).or_default().insert(&inst.name, i);
                 }
             }
             map
         })
     }
-    fn in_func(&self) -> &FxHashMap<(u32, &'m str), InstId> {
+    fn in_func(&self) -> &FxHashMap<FuncId, NameTable> {
         self.in_func.get_or_init(|| {
-            let mut map = FxHashMap::default();
+            let mut map: FxHashMap<FuncId, NameTable> = FxHashMap::default();
             for (f, _, i) in self.module.walk() {
-                map.entry((f.as_u32(), self.module.insts[i].name.as_str())).or_insert(i);
+                let _ = map.entry(f).or_default().insert(&self.module.insts[i].name, i);
             }
             map
         })
     }
-    fn in_module(&self) -> &FxHashMap<&'m str, InstId> {
+    fn in_module(&self) -> &NameTable {
         self.in_module.get_or_init(|| {
-            let mut map = FxHashMap::default();
+            let mut table = NameTable::default();
             for (_, _, i) in self.module.walk() {
-                map.entry(self.module.insts[i].name.as_str()).or_insert(i);
+                let _ = table.insert(&self.module.insts[i].name, i);
             }
-            map
+            table
         })
     }
 
     /// The instruction a name means in a block: one of the same block, else the first of the same function in program
     /// order, else the first of the module.
     pub fn resolve_inst(&self, from: BlockId, name: &str) -> Option<InstId> {
-        if let Some(&i) = self.in_block().get(&(from.as_u32(), name)) {
-            return Some(i);
-        }
-        if let Some(f) = self.func_of_block[from]
-            && let Some(&i) = self.in_func().get(&(f.as_u32(), name))
-        {
-            return Some(i);
-        }
-        self.in_module().get(name).copied()
+        let block = || self.in_block().get(&from)?.get(name);
+        let func = || self.in_func().get(&self.func_of_block[from]?)?.get(name);
+        block().or_else(func).or_else(|| self.in_module().get(name))
     }
     /// The instruction named by function, block and name.
     pub fn resolve_qualified(&self, func: &str, block: &str, name: &str) -> Option<InstId> {
@@ -161,7 +157,7 @@ impl<'m> NameIndex<'m> {
             .blocks
             .keys()
             .filter(|b| self.func_of_block[*b] == Some(f) && self.module.blocks[*b].name == block)
-            .find_map(|b| self.in_block().get(&(b.as_u32(), name)).copied())
+            .find_map(|b| self.in_block().get(&b)?.get(name))
     }
     /// How `target` is named from inside a block, so that reading gives it back.
     pub fn inst_ref(&self, from: BlockId, target: InstId) -> InstRef<'m> {

@@ -8,6 +8,7 @@ use crate::expr::Expr;
 use crate::ids::{BlockId, FuncId, InstId, MemLocId, RegId, SetId};
 use crate::inst::{AttrType, AttrValue, Operand, OtherOperand};
 use crate::module::{Level, Module, Storage};
+use crate::names::NameTable;
 use rustc_hash::FxHashSet;
 
 pub(super) fn run(cx: &mut Cx<'_>) {
@@ -335,14 +336,14 @@ fn blocks(cx: &mut Cx<'_>) {
 
 fn block_insts<'p>(cx: &mut Cx<'p>, m: &'p Module, func: FuncId, block: BlockId, targets: &FxHashSet<&str>) {
     let insts = &m.blocks[block].insts;
-    // One set per block: clearing a set costs its capacity, which one large block would make all others pay.
-    let mut names: FxHashSet<&'p str> = FxHashSet::with_capacity_and_hasher(insts.len(), Default::default());
+    // One table per block: clearing a table costs its capacity, which one large block would make all others pay.
+    let mut names = NameTable::default();
     let mut ended: Option<InstId> = None;
     for &id in insts {
         let inst = &m.insts[id];
         let at = At { module: m, func, block, id, inst };
         references(cx, at);
-        if !names.insert(&inst.name) {
+        if names.insert(&inst.name, id).is_err() {
             let message =
                 format!("two instructions of block `{}` are called `{}`", m.blocks[block].name, inst.name);
             cx.at(codes::V0103, at, message);

@@ -50,7 +50,6 @@ impl<'k> Core<'k> {
         self.create_blocks(body);
         let statements = body.iter().map(|b| b.body.len()).sum::<usize>();
         self.m.insts.reserve(statements);
-        self.names.reserve(statements);
         let mut budget = statements.saturating_mul(MAX_INLINING).max(1024);
         for (block, index) in self.blocks.order.clone() {
             self.walk_block(body, block, index, &mut budget);

@@ -10,6 +10,7 @@ use crate::ast as k;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tandem_bir::diag::{Diagnostic, Loc, LocEntry, Site, SourcePos, codes};
+use tandem_bir::names::NameTable;
 use tandem_bir::{
     BlockId, CompactString, CoreId, Dep, Dtype, EdgeKind, FuncId, Inst, InstId, MemLocId, Module, RegId,
 };
@@ -69,7 +70,7 @@ pub(crate) struct Core<'k> {
     pub regs: FxHashMap<CompactString, RegId>,
     pub names: Names,
     /// Statement names of instructions that keep a name of their own.
-    pub aliases: FxHashMap<CompactString, InstId>,
+    pub aliases: NameTable,
     pub cur: Cursor<'k>,
     /// Instructions of the current statement, main one first.
     pub minted: SmallVec<[InstId; 2]>,
@@ -106,7 +107,7 @@ impl<'k> Core<'k> {
             regions: FxHashMap::default(),
             regs: FxHashMap::default(),
             names: Names::default(),
-            aliases: FxHashMap::default(),
+            aliases: NameTable::default(),
             cur: Cursor::default(),
             minted: SmallVec::new(),
             prelude: Vec::new(),
@@ -256,7 +257,8 @@ impl<'k> Core<'k> {
         match self.statement_name() {
             Some(stmt) => {
                 if !self.plan.strict {
-                    self.aliases.entry(stmt.clone()).or_insert(id);
+                    // The first statement of a name keeps it.
+                    let _ = self.aliases.insert(stmt, id);
                 }
                 if *stmt != name {
                     inst.more_mut().label = Some(stmt.clone());
@@ -332,7 +334,7 @@ impl<'k> Core<'k> {
     }
 
     fn find_named(&self, name: &str) -> Option<InstId> {
-        self.names.find(name).or_else(|| self.aliases.get(name).copied())
+        self.names.find(name).or_else(|| self.aliases.get(name))
     }
 }
 

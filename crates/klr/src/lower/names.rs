@@ -4,56 +4,42 @@
 //! choice). File 03 asks for uniqueness per block; ours holds for the whole function, which includes that, because
 //! edges name instructions across blocks.
 
-use indexmap::IndexMap;
-use indexmap::map::Entry;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
+use tandem_bir::names::NameTable;
 use tandem_bir::{CompactString, InstId};
 
 /// Names in use and what they stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    // The table itself holds numbers only, so that a million names stay in the reach of the caches.
-    taken: IndexMap<CompactString, InstId, FxBuildHasher>,
+    taken: NameTable,
     next: FxHashMap<CompactString, u64>,
 }
 
 impl Names {
     /// Takes `base`, or `base` with the first free suffix, for an instruction.
     pub(crate) fn take(&mut self, base: &str, inst: InstId) -> CompactString {
-        let name = CompactString::new(base);
-        match self.taken.entry(name) {
-            Entry::Vacant(free) => {
-                let name = free.key().clone();
-                free.insert(inst);
-                name
-            }
-            Entry::Occupied(taken) => {
-                let next = self.next.entry(taken.key().clone()).or_insert(1);
-                let mut name = CompactString::default();
-                loop {
-                    name.clear();
-                    let _ = write!(name, "{base}.{next}");
-                    *next += 1;
-                    if let Entry::Vacant(free) = self.taken.entry(name.clone()) {
-                        free.insert(inst);
-                        return name;
-                    }
-                }
+        let mut name = CompactString::new(base);
+        if self.taken.insert(base, inst).is_ok() {
+            return name;
+        }
+        let next = self.next.entry(name.clone()).or_insert(1);
+        loop {
+            name.clear();
+            let _ = write!(name, "{base}.{next}");
+            *next += 1;
+            if self.taken.insert(&name, inst).is_ok() {
+                return name;
             }
         }
     }
-    /// Makes room for more names.
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.taken.reserve(more);
-    }
     /// The instruction of this name.
     pub(crate) fn find(&self, name: &str) -> Option<InstId> {
-        self.taken.get(name).copied()
+        self.taken.get(name)
     }
     /// Gives a name back.
     pub(crate) fn release(&mut self, name: &str) {
-        self.taken.swap_remove(name);
+        self.taken.remove(name);
     }
 }
 

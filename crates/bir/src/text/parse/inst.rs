@@ -11,6 +11,7 @@ use crate::inst::{
     SemWait, SyncInfo,
 };
 use crate::module::Extra;
+use crate::names::NameTable;
 use compact_str::CompactString;
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
@@ -27,16 +28,15 @@ impl<'s> Parser<'s, '_> {
         let id = self.m.blocks.push(crate::module::Block { name, insts: Vec::new(), extra });
         self.need("{")?;
         let mut insts = Vec::new();
-        let mut names: FxHashSet<Cow<'s, str>> = FxHashSet::default();
+        let mut names = NameTable::default();
         while !self.eat("}") {
             let spot = self.spot;
             let name = self.name("the name of an instruction or `}`")?;
-            if names.contains(&name) {
+            if names.insert(&name, self.m.insts.next_key()).is_err() {
                 let d = self.diag(P0106, spot, format!("the block has two instructions `{name}`"));
                 self.report(d)?;
             }
             insts.push(self.inst(func, id, &name, spot, seen)?);
-            names.insert(name);
         }
         self.m.blocks[id].insts = insts;
         Ok(id)
