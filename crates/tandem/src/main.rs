@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use tandem::cli::Cli;
 use tandem::{cmd, out};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // A fault of ours must not look like a finding about the kernel: it has its own exit code and text.
