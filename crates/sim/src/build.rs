@@ -2,7 +2,7 @@
 
 mod timed;
 
-use crate::code::{Action, Style, prepare, prepare_streams};
+use crate::code::{Action, Code, Style, prepare, prepare_streams};
 use crate::collective::Topology;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
 use crate::memory::{Memory, View};
@@ -19,6 +19,7 @@ use crate::sync::{Counters, Sync};
 use crate::tensor::{Tensor, byte_len, describe};
 use crate::timing::{Recorder, TimingReport};
 use crate::undef::Undef;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use tandem_bir::analysis::queue::{QUEUES, queue};
@@ -34,6 +35,9 @@ use timed::Timed;
 
 /// LNCs of one simulation (our choice).
 const MAX_LNCS: usize = 1024;
+
+/// Instructions from which on the cores are decoded side by side (our choice: well above what waking a thread costs).
+const PARALLEL_FROM: usize = 4096;
 
 /// Makes simulations.
 #[derive(Debug)]
@@ -137,19 +141,27 @@ impl Simulator {
 
         let mut errs = Vec::new();
         let mut all: Vec<Vec<Core<'_>>> = (0..modules.len() / lnc).map(|_| Vec::new()).collect();
-        for (g, places) in places.of.into_iter().enumerate() {
+        let streams_of = |k: usize| linked.and_then(|l| l.cores.get(k)).map_or(&[][..], |c| &c.streams);
+        let prepared = |(g, places): (usize, &Vec<Option<Place>>)| {
+            let k = g % modules.len();
+            let (m, len) = (modules[k], |b| mem.bytes(b).len());
+            match style {
+                Style::Queue => prepare_streams(program, m, streams_of(k), places, &opts.profile, &len),
+                Style::Program | Style::Dependency => prepare(program, m, places, style, &opts.profile, &len),
+            }
+        };
+        let insts: usize = modules.iter().map(|m| m.insts.len()).sum();
+        let codes: Vec<Result<Code<'_>, Vec<Diagnostic>>> = if insts >= PARALLEL_FROM {
+            places.of.par_iter().enumerate().map(prepared).collect()
+        } else {
+            places.of.iter().enumerate().map(prepared).collect()
+        };
+        for (g, (places, code)) in places.of.into_iter().zip(codes).enumerate() {
             let (r, k) = (g / modules.len(), g % modules.len());
             let (subgraph, c) = (k / lnc, k % lnc);
             let m = modules[k];
-            let streams = linked.and_then(|l| l.cores.get(k)).map_or(&[][..], |c| &c.streams);
+            let streams = streams_of(k);
             let debug = linked.and_then(|l| l.cores.get(k)).map(|c| &c.debug).filter(|d| !d.insts.is_empty());
-            let len = |b| mem.bytes(b).len();
-            let code = match style {
-                Style::Queue => prepare_streams(program, m, streams, &places, &opts.profile, &len),
-                Style::Program | Style::Dependency => {
-                    prepare(program, m, &places, style, &opts.profile, &len)
-                }
-            };
             let code = match code {
                 Ok(code) => code,
                 Err(e) => {

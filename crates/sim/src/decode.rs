@@ -82,7 +82,7 @@ pub(crate) fn decode<'p>(
         engine: effective_engine(i),
         ins: SmallVec::new(),
         outs: SmallVec::new(),
-        indirect: SmallVec::new(),
+        indirect: Vec::new(),
     };
     let mut recipes = Vec::new();
     for (k, o) in i.indirection_ins().iter().enumerate() {

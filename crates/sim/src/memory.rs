@@ -129,6 +129,10 @@ pub struct Dim {
     pub num: usize,
 }
 
+/// Dimensions of a view. Most operands have two or three; more go to the heap, so that a million decoded instructions
+/// stay small.
+pub type Dims = SmallVec<[Dim; 3]>;
+
 /// A memory operand: which bytes, in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
@@ -139,13 +143,13 @@ pub struct View {
     /// Byte of the first element.
     pub base: usize,
     /// Dimensions, outermost first; dimension 0 is the partitions of an on-chip operand. Never empty.
-    pub dims: SmallVec<[Dim; 4]>,
+    pub dims: Dims,
 }
 
 impl View {
     /// A one-dimensional packed view of `num` elements.
     pub fn linear(buf: BufId, dtype: Dtype, base: usize, num: usize) -> View {
-        let mut dims = SmallVec::new();
+        let mut dims = Dims::new();
         dims.push(Dim { stride: dtype.bytes() as isize, num });
         View { buf, dtype, base, dims }
     }

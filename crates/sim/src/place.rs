@@ -13,7 +13,6 @@ use crate::memory::{BufId, BufInfo, Memory, View};
 use crate::options::{Fill, RunOptions};
 use crate::random::SplitMix64;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{
@@ -491,7 +490,7 @@ pub(crate) fn view_of(
     let place = place.ok_or_else(|| format!("`{}` is not placed", loc.name))?;
     let size = ap.dtype.bytes() as i64;
     let offset = ap.offset.checked_add(delta).ok_or("the offset overflows")?;
-    let mut dims: SmallVec<[crate::memory::Dim; 4]> = SmallVec::new();
+    let mut dims = crate::memory::Dims::new();
     let dim = |step: i64, num: u64| -> Result<crate::memory::Dim, String> {
         let stride =
             step.checked_mul(size).and_then(|s| isize::try_from(s).ok()).ok_or("a step overflows")?;

@@ -19,9 +19,8 @@
 //! **May miss**: uses on paths not taken; marks that meet in a conversion that saturates both patterns to one value. **Never reports falsely** in the sense of the definition above.
 
 use crate::exec::{Arg, Decoded};
-use crate::memory::{BufId, Dim, Memory, View};
+use crate::memory::{BufId, Dims, Memory, View};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use tandem_bir::{AluOp, Attr, CopyMode, Inst, InstId, Opcode};
 
 /// Mark of a byte that nothing wrote.
@@ -64,7 +63,7 @@ struct Key {
     buf: BufId,
     base: usize,
     size: u8,
-    dims: SmallVec<[Dim; 4]>,
+    dims: Dims,
 }
 
 impl Key {

@@ -85,11 +85,11 @@ pub struct Decoded {
     /// Its engine; the default of the type when the program names none.
     pub engine: EngineKind,
     /// Inputs in order.
-    pub ins: SmallVec<[Arg; 3]>,
+    pub ins: SmallVec<[Arg; 2]>,
     /// Outputs in order.
-    pub outs: SmallVec<[Arg; 2]>,
+    pub outs: SmallVec<[Arg; 1]>,
     /// Index operands.
-    pub indirect: SmallVec<[Arg; 1]>,
+    pub indirect: Vec<Arg>,
 }
 
 impl Decoded {

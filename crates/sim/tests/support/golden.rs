@@ -8,7 +8,6 @@
 )]
 
 use serde_json::Value;
-use smallvec::SmallVec;
 use std::path::PathBuf;
 use tandem_bir::arch::ArchLevel;
 use tandem_bir::entity::EntityRef as _;
@@ -17,7 +16,7 @@ use tandem_bir::{
     ApPair, Attr, AttrValue, BirEnum as _, CoreId, Dtype, EngineKind, Immediate, Inst, InstId, Opcode,
 };
 use tandem_sim::exec::{Arg, Decoded, ExecCx, exec};
-use tandem_sim::memory::{BufId, BufInfo, Dim, Memory, View};
+use tandem_sim::memory::{BufId, BufInfo, Dim, Dims, Memory, View};
 use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::state::{CoreState, Fault, Note};
 
@@ -99,7 +98,7 @@ impl Bench {
                 (self.dram, self.dram_at - row * shape[0], row)
             }
         };
-        let mut dims: SmallVec<[Dim; 4]> = SmallVec::new();
+        let mut dims = Dims::new();
         let mut stride = size as isize;
         for &n in shape[1..].iter().rev() {
             dims.insert(0, Dim { stride, num: n });
