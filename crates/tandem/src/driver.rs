@@ -31,6 +31,8 @@ pub struct Staged {
     pub diags: Vec<Diagnostic>,
     /// What the passes said, when they ran.
     pub passes: PassOutcome,
+    /// What the verifier of cores said before the passes.
+    pub(crate) given: Option<lnc::Given>,
 }
 
 /// `--target`, else the program's own level, else trn2.
@@ -230,13 +232,15 @@ fn finish(
         return out;
     }
     if program.level == Level::Bir {
-        if !lnc::given(&program, &mut out.diags) && (symbolic || !lenient) {
+        let given = lnc::given(&program, &mut out.diags);
+        if !given.ok && (symbolic || !lenient) {
             return out;
         }
         let opts = pass_options(args, &program);
-        let mut hooks = lnc::Verifying::new(hooks, &program);
+        let mut hooks = lnc::Verifying::new(hooks, &given);
         let o = pipeline::prepare_with(&mut program, &opts, &mut hooks);
         out.take(o);
+        out.given = (!symbolic).then_some(given);
         if out.passes.failed || !verified(&program, &mut out.diags) {
             return out;
         }
@@ -250,7 +254,9 @@ pub fn to_lowered_with(mut staged: Staged, args: &CompileArgs, hooks: &mut dyn H
     let Some(mut program) = staged.program.take() else { return staged };
     if program.level == Level::Bir {
         let opts = pass_options(args, &program);
-        let mut hooks = lnc::Verifying::new(hooks, &program);
+        // The modules that came out of a symbolic one are looked at for the first time.
+        let given = staged.given.take().unwrap_or_else(|| lnc::given(&program, &mut Vec::new()));
+        let mut hooks = lnc::Verifying::new(hooks, &given);
         let o = pipeline::lower_with(&mut program, &opts, &mut hooks);
         staged.take(o);
         let ok = !staged.passes.failed && verified(&program, &mut staged.diags);

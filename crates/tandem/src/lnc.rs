@@ -19,13 +19,31 @@ const STRUCTURE: [u16; 6] = [1203, 1199, 1193, 1191, 1192, 1194];
 /// Checks that fail when cores meet in different order or number.
 const MEETINGS: [u16; 4] = [1187, 1198, 1188, 1189];
 
-/// Verifies modules as given: everything on a symbolic one, the structure on one per core. False when they cannot be lowered.
-pub(crate) fn given(p: &Program, diags: &mut Vec<Diagnostic>) -> bool {
+/// What the verifier says of modules as given, before any pass of ours.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// They were one module for all cores.
+    symbolic: bool,
+    /// Codes that modules per core fail already.
+    known: Vec<u16>,
+    /// They can be lowered.
+    pub(crate) ok: bool,
+}
+
+/// Verifies modules as given: everything on a symbolic one, the structure on one per core.
+pub(crate) fn given(p: &Program, diags: &mut Vec<Diagnostic>) -> Given {
     let symbolic = is_symbolic(p);
-    let found = lnc_verifier(p).into_iter().filter(|e| symbolic || STRUCTURE.contains(&e.code));
+    let found = lnc_verifier(p);
+    let mut known: Vec<u16> = Vec::new();
+    if !symbolic {
+        known.extend(found.iter().map(|e| e.code));
+        if !meetings_agree(p) {
+            known.extend(MEETINGS);
+        }
+    }
     let before = diags.len();
-    diags.extend(found.map(|e| e.diagnostic));
-    diags.len() == before
+    diags.extend(found.into_iter().filter(|e| symbolic || STRUCTURE.contains(&e.code)).map(|e| e.diagnostic));
+    Given { symbolic, known, ok: diags.len() == before }
 }
 
 fn is_symbolic(p: &Program) -> bool {
@@ -52,24 +70,13 @@ fn meetings_agree(p: &Program) -> bool {
 /// Hooks that verify after the passes that split and lower, around the hooks of a command.
 pub(crate) struct Verifying<'a> {
     inner: &'a mut dyn Hooks,
-    /// The input was one module for all cores.
-    symbolic: bool,
-    /// Codes of what the program given fails already.
-    known: Vec<u16>,
+    given: &'a Given,
 }
 
 impl<'a> Verifying<'a> {
-    /// Around `inner`, for a program before its passes.
-    pub(crate) fn new(inner: &'a mut dyn Hooks, p: &Program) -> Verifying<'a> {
-        let symbolic = is_symbolic(p);
-        let mut known: Vec<u16> = Vec::new();
-        if !symbolic {
-            known.extend(lnc_verifier(p).iter().map(|e| e.code));
-            if !meetings_agree(p) {
-                known.extend(MEETINGS);
-            }
-        }
-        Verifying { inner, symbolic, known }
+    /// Around `inner`, for a program whose modules were these.
+    pub(crate) fn new(inner: &'a mut dyn Hooks, given: &'a Given) -> Verifying<'a> {
+        Verifying { inner, given }
     }
 
     /// Verifies the program after the last pass, ids of barriers included. False when our passes broke it.
@@ -87,7 +94,7 @@ impl<'a> Verifying<'a> {
 
     /// The same without checks that cannot hold yet.
     fn ours_but(&self, p: &Program, without: &[u16]) -> Vec<Diagnostic> {
-        let new = |e: &&VerifierError| !self.known.contains(&e.code) && !without.contains(&e.code);
+        let new = |e: &&VerifierError| !self.given.known.contains(&e.code) && !without.contains(&e.code);
         lnc_verifier(p).iter().filter(new).map(internal).collect()
     }
 }
@@ -111,7 +118,7 @@ impl Hooks for Verifying<'_> {
         let mut found = self.inner.verify(info, p);
         match info.name {
             // A mask on a region around a barrier is the kernel's; core and shard ids are the splitter's.
-            "lnc-splitter" if self.symbolic => found.extend(
+            "lnc-splitter" if self.given.symbolic => found.extend(
                 lnc_verifier(p)
                     .into_iter()
                     .map(|e| if matches!(e.code, 1199 | 1203) { internal(&e) } else { e.diagnostic }),

@@ -96,6 +96,10 @@ impl LocTable {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+    /// All entries in index order, taken out.
+    pub fn into_entries(self) -> impl ExactSizeIterator<Item = LocEntry> {
+        self.entries.into_iter()
+    }
     /// All entries in index order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &LocEntry> {
         self.entries.iter()

@@ -65,8 +65,34 @@ fn punct(c: u8, next: u8) -> Option<&'static str> {
     })
 }
 
-fn is_name(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.' | b'-')
+/// What a byte may be part of: [`START`], [`NAME`] and [`DIGIT`], by its value.
+static CLASS: [u8; 256] = classes();
+/// Starts a name.
+const START: u8 = 1;
+/// Continues a name.
+const NAME: u8 = 2;
+/// Is a decimal digit.
+const DIGIT: u8 = 4;
+
+const fn classes() -> [u8; 256] {
+    let mut out = [0; 256];
+    let mut c = 0;
+    while c < 256 {
+        let b = c as u8;
+        if b.is_ascii_alphabetic() || b == b'_' {
+            out[c] = START | NAME;
+        } else if b.is_ascii_digit() {
+            out[c] = DIGIT | NAME;
+        } else if b == b'.' || b == b'-' {
+            out[c] = NAME;
+        }
+        c += 1;
+    }
+    out
+}
+
+fn is(c: u8, class: u8) -> bool {
+    CLASS[usize::from(c)] & class != 0
 }
 
 impl<'s> Lexer<'s> {
@@ -110,29 +136,23 @@ impl<'s> Lexer<'s> {
         self.spot
     }
     fn take(&mut self, n: usize) -> &'s str {
-        let text = self.rest().get(..n).unwrap_or("");
+        let text = self.src.get(self.spot.at..self.spot.at + n).unwrap_or("");
         self.spot.at += text.len();
         text
     }
     fn run(&self, from: usize, ok: impl Fn(u8) -> bool) -> usize {
-        let bytes = self.rest().as_bytes();
-        let mut n = from;
-        while bytes.get(n).is_some_and(|c| ok(*c)) {
-            n += 1;
-        }
-        n
+        let bytes = self.src.as_bytes().get(self.spot.at + from..).unwrap_or(&[]);
+        from + bytes.iter().position(|c| !ok(*c)).unwrap_or(bytes.len())
     }
     /// The next token.
     pub(super) fn next(&mut self) -> Tok<'s> {
         self.skip_space();
         let c = self.byte(0);
-        if c.is_ascii_alphabetic() || c == b'_' {
-            let n = self.run(0, is_name);
+        if is(c, START) {
+            let n = self.run(1, |c| is(c, NAME));
             return Tok::Word(self.take(n));
         }
-        if c.is_ascii_digit()
-            || (c == b'-' && (self.byte(1).is_ascii_digit() || self.rest().starts_with("-inf")))
-        {
+        if is(c, DIGIT) || (c == b'-' && (is(self.byte(1), DIGIT) || self.rest().starts_with("-inf"))) {
             return self.number();
         }
         if c == b'"' {
@@ -159,7 +179,7 @@ impl<'s> Lexer<'s> {
             n = self.run(n + 2, |c| c.is_ascii_hexdigit());
             return Tok::Num(self.take(n));
         }
-        n = self.run(n, |c| c.is_ascii_digit());
+        n = self.run(n, |c| is(c, DIGIT));
         if self.byte(n) == b'.' && self.byte(n + 1).is_ascii_digit() {
             n = self.run(n + 1, |c| c.is_ascii_digit());
         }

@@ -14,9 +14,12 @@ use rustc_hash::FxHashSet;
 pub(super) fn run(cx: &mut Cx<'_>) {
     program_shape(cx);
     let program = cx.program;
-    for module in &program.modules {
-        let places = place(cx, module);
-        names(cx, module);
+    for (i, module) in program.modules.iter().enumerate() {
+        let mut places = Places::default();
+        if cx.looks_at(i) {
+            places = place(cx, module);
+            names(cx, module);
+        }
         cx.places.push(places);
     }
     if cx.found.is_empty() {
@@ -321,6 +324,9 @@ fn blocks(cx: &mut Cx<'_>) {
     let program = cx.program;
     let mut targets: FxHashSet<&str> = FxHashSet::default();
     for (mi, m) in program.modules.iter().enumerate() {
+        if !cx.looks_at(mi) {
+            continue;
+        }
         cx.current = mi;
         let order = std::mem::take(&mut cx.places[mi].blocks);
         for group in order.chunk_by(|a, b| a.0 == b.0) {

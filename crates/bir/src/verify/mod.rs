@@ -30,6 +30,7 @@ use crate::memloc::MemoryLocation;
 use crate::module::{Module, Program};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use rayon::prelude::*;
 
 /// What to verify, and how much to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +84,12 @@ struct Places {
     block_of: SecondaryMap<InstId, PackedOption<BlockId>>,
 }
 
+/// Instructions from which on modules are verified side by side (our choice: well above what waking a thread costs).
+const PARALLEL_FROM: usize = 4096;
+
+/// Groups of rules in order; a group relies on what the ones before established.
+const GROUPS: [fn(&mut Cx<'_>); 3] = [ids::run, memory::run, local];
+
 /// Verifies with default options.
 ///
 /// # Errors
@@ -99,15 +106,15 @@ pub fn verify_with<'p>(
     program: &'p Program,
     options: &VerifyOptions,
 ) -> Result<Verified<'p>, Vec<Diagnostic>> {
-    let mut cx = Cx {
-        program,
-        places: Vec::new(),
-        current: 0,
-        found: Vec::new(),
-        more: 0,
-        max: options.max_findings.max(1),
-    };
-    for group in [ids::run, memory::run, local] {
+    let insts: usize = program.modules.iter().map(|m| m.insts.len()).sum();
+    if program.modules.len() > 1
+        && insts >= PARALLEL_FROM
+        && let Some(places) = clean_modules(program)
+    {
+        return Ok(Verified { program, places });
+    }
+    let mut cx = Cx::new(program, options.max_findings.max(1), None);
+    for group in GROUPS {
         group(&mut cx);
         if !cx.found.is_empty() {
             if cx.more > 0
@@ -122,16 +129,32 @@ pub fn verify_with<'p>(
     Ok(Verified { program, places: cx.places })
 }
 
+/// The modules side by side, when nothing is wrong with any of them. Findings have an order across modules, so a program
+/// that has some is verified once more from the start.
+fn clean_modules(program: &Program) -> Option<Vec<Places>> {
+    let one = |i: usize| {
+        let mut cx = Cx::new(program, 1, Some(i));
+        for group in GROUPS {
+            group(&mut cx);
+            if !cx.found.is_empty() {
+                return None;
+            }
+        }
+        cx.places.into_iter().nth(i)
+    };
+    (0..program.modules.len()).into_par_iter().map(one).collect()
+}
+
 /// The groups that look at one instruction at a time, [`types`] to [`arch`], in one walk: a long program passes through
 /// the caches once. A finding ends the groups after its own, and what those found before is dropped.
 fn local(cx: &mut Cx<'_>) {
     let look = arch::modules(cx);
-    let mut last = GROUPS.len() - 1;
+    let mut last = RULES.len() - 1;
     let mut kept = std::mem::take(&mut cx.found);
     let mut more = 0;
     cx.each_inst(|cx, at| {
-        let groups = if look || last + 1 < GROUPS.len() { last + 1 } else { last };
-        for (g, group) in GROUPS.iter().enumerate().take(groups) {
+        let groups = if look || last + 1 < RULES.len() { last + 1 } else { last };
+        for (g, group) in RULES.iter().enumerate().take(groups) {
             group(cx, at);
             if cx.found.is_empty() {
                 continue;
@@ -153,7 +176,7 @@ fn local(cx: &mut Cx<'_>) {
 type Rules = for<'p> fn(&mut Cx<'p>, At<'p>);
 
 /// The groups of [`local`], in order.
-const GROUPS: [Rules; 5] = [types::inst, bounds::inst, engines::inst, sync::inst, arch::inst];
+const RULES: [Rules; 5] = [types::inst, bounds::inst, engines::inst, sync::inst, arch::inst];
 
 /// Context of one verification.
 struct Cx<'p> {
@@ -163,6 +186,8 @@ struct Cx<'p> {
     found: Vec<Diagnostic>,
     more: usize,
     max: usize,
+    /// The only module whose instructions are looked at.
+    only: Option<usize>,
 }
 
 /// One instruction being looked at.
@@ -176,6 +201,14 @@ struct At<'p> {
 }
 
 impl<'p> Cx<'p> {
+    fn new(program: &'p Program, max: usize, only: Option<usize>) -> Cx<'p> {
+        Cx { program, places: Vec::new(), current: 0, found: Vec::new(), more: 0, max, only }
+    }
+
+    fn looks_at(&self, module: usize) -> bool {
+        self.only.is_none_or(|only| only == module)
+    }
+
     fn push(&mut self, d: Diagnostic) {
         if self.found.len() < self.max {
             self.found.push(d);
@@ -210,6 +243,9 @@ impl<'p> Cx<'p> {
     fn each_inst(&mut self, mut f: impl FnMut(&mut Cx<'p>, At<'p>)) {
         let program = self.program;
         for (i, module) in program.modules.iter().enumerate() {
+            if !self.looks_at(i) {
+                continue;
+            }
             self.current = i;
             let blocks = std::mem::take(&mut self.places[i].blocks);
             for &(func, block) in &blocks {

@@ -11,6 +11,7 @@
 
 pub(super) mod interval;
 
+use crate::edit;
 use crate::edit::is_meeting_point;
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use crate::storage::{Access, Region, Regions, StorageKey, StorageMap, for_each_access};
@@ -49,19 +50,18 @@ impl Pass for BuildDeps {
 /// Adds the missing edges of every block. Returns the numbers of edges added and of fences seen.
 pub fn build(p: &mut Program) -> (u64, u64) {
     let map = StorageMap::new(p);
-    let mut total = (0, 0);
-    for mi in 0..p.modules.len() {
-        let m = &mut p.modules[mi];
+    let totals = edit::each_module(p, |mi, m| {
+        let mut edges = 0;
         let mut b = Builder::new(mi, m, &map);
         for block in m.blocks.keys().collect::<Vec<_>>() {
             for (i, deps) in b.block(m, block) {
-                total.0 += (deps.len() - m.insts[i].deps.len()) as u64;
+                edges += (deps.len() - m.insts[i].deps.len()) as u64;
                 m.insts[i].deps = deps;
             }
         }
-        total.1 += b.fences;
-    }
-    total
+        (edges, b.fences)
+    });
+    totals.into_iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
 }
 
 /// An instruction that everything before it must precede and everything after it must follow, inside its block.

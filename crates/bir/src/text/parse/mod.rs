@@ -3,6 +3,7 @@
 mod inst;
 mod operand;
 mod program;
+mod side;
 
 use super::lex::{Lexer, Spot, Tok};
 use crate::arch::ArchLevel;
@@ -48,23 +49,14 @@ pub fn parse(src: &str) -> Result<Program, Vec<Diagnostic>> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(src: &str, options: &ParseOptions<'_>) -> Result<Program, Vec<Diagnostic>> {
-    let mut lexer = Lexer::new(src);
-    let spot = lexer.spot();
-    let tok = lexer.next();
-    let mut p = Parser {
-        lexer,
-        options,
-        tok,
-        spot,
-        end: spot,
-        depth: 0,
-        errors: Vec::new(),
-        locs: LocTable::default(),
-        m: Module::new("", None, ArchLevel::Gen3),
-        funcs: Vec::new(),
-        deps: Vec::new(),
-        late: Vec::new(),
-    };
+    let ahead = if src.len() >= side::FROM_BYTES { side::modules(src, options) } else { Vec::new() };
+    read(src, options, ahead)
+}
+
+/// Reads a program of which some modules are read already.
+fn read(src: &str, options: &ParseOptions<'_>, ahead: Vec<side::Ahead>) -> Result<Program, Vec<Diagnostic>> {
+    let mut p = Parser::new(src, options, None);
+    p.ahead = ahead;
     match p.program() {
         Ok(program) if p.errors.is_empty() => Ok(program),
         Ok(_) => Err(p.errors),
@@ -108,8 +100,6 @@ struct Parser<'s, 'o> {
     options: &'o ParseOptions<'o>,
     tok: Tok<'s>,
     spot: Spot,
-    /// End of the last token taken.
-    end: Spot,
     depth: u32,
     errors: Vec<Diagnostic>,
     locs: LocTable,
@@ -117,6 +107,8 @@ struct Parser<'s, 'o> {
     funcs: Vec<FuncNames>,
     deps: Vec<PendingDep<'s>>,
     late: Vec<PendingLoc<'s>>,
+    /// Modules that were read beside this parser, by where they start.
+    ahead: Vec<side::Ahead>,
 }
 
 /// Where an operand is being read: function, and the operand's place in its instruction.
@@ -128,10 +120,36 @@ struct At {
     index: usize,
 }
 
+impl<'s, 'o> Parser<'s, 'o> {
+    /// A parser at a place of the text, or at its beginning.
+    fn new(src: &'s str, options: &'o ParseOptions<'o>, at: Option<Spot>) -> Parser<'s, 'o> {
+        let mut lexer = Lexer::new(src);
+        if let Some(at) = at {
+            lexer.rewind(at);
+        }
+        let spot = lexer.spot();
+        let tok = lexer.next();
+        Parser {
+            lexer,
+            options,
+            tok,
+            spot,
+            depth: 0,
+            errors: Vec::new(),
+            locs: LocTable::default(),
+            m: Module::new("", None, ArchLevel::Gen3),
+            funcs: Vec::new(),
+            deps: Vec::new(),
+            late: Vec::new(),
+            ahead: Vec::new(),
+        }
+    }
+}
+
 impl<'s> Parser<'s, '_> {
     // ---- tokens ----
+    #[inline(never)]
     fn advance(&mut self) -> Tok<'s> {
-        self.end = self.spot;
         self.spot = self.lexer.spot();
         let next = self.lexer.next();
         std::mem::replace(&mut self.tok, next)
@@ -175,12 +193,15 @@ impl<'s> Parser<'s, '_> {
         self.errors.push(*d);
         Ok(())
     }
+    #[inline(always)]
     fn is(&self, p: &str) -> bool {
         matches!(&self.tok, Tok::Punct(q) if *q == p)
     }
+    #[inline(always)]
     fn is_word(&self, w: &str) -> bool {
         matches!(&self.tok, Tok::Word(x) if *x == w)
     }
+    #[inline(always)]
     fn eat(&mut self, p: &str) -> bool {
         let yes = self.is(p);
         if yes {
@@ -188,6 +209,7 @@ impl<'s> Parser<'s, '_> {
         }
         yes
     }
+    #[inline(always)]
     fn eat_word(&mut self, w: &str) -> bool {
         let yes = self.is_word(w);
         if yes {
@@ -195,8 +217,13 @@ impl<'s> Parser<'s, '_> {
         }
         yes
     }
+    #[inline(always)]
     fn need(&mut self, p: &str) -> R<()> {
-        if self.eat(p) { Ok(()) } else { Err(self.expected(&format!("`{p}`"))) }
+        if self.eat(p) { Ok(()) } else { Err(self.expected_punct(p)) }
+    }
+    #[cold]
+    fn expected_punct(&self, p: &str) -> Box<Diagnostic> {
+        self.expected(&format!("`{p}`"))
     }
     fn need_word(&mut self, w: &str) -> R<()> {
         if self.eat_word(w) { Ok(()) } else { Err(self.expected(&format!("`{w}`"))) }

@@ -63,8 +63,15 @@ impl<'s> Parser<'s, '_> {
                     Some(bytes) => constants.insert(file, bytes.into()),
                     None => return Err(self.diag(P0117, spot, "this is not base 64")),
                 };
-            } else if self.eat_word("module") {
-                modules.push(self.module()?);
+            } else if self.is_word("module") {
+                let module = match self.take_ahead() {
+                    Some(module) => module,
+                    None => {
+                        self.advance();
+                        self.module()?
+                    }
+                };
+                modules.push(module);
             } else if self.tok == Tok::Eof {
                 break;
             } else {
