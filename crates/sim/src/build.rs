@@ -36,7 +36,8 @@ use timed::Timed;
 /// LNCs of one simulation (our choice).
 const MAX_LNCS: usize = 1024;
 
-/// Instructions from which on the cores are decoded side by side (our choice: well above what waking a thread costs).
+/// Instructions from which on the cores are decoded, and let go, side by side (our choice: well above what waking a
+/// thread costs).
 const PARALLEL_FROM: usize = 4096;
 
 /// Makes simulations.
@@ -605,11 +606,16 @@ impl Ready<'_> {
         let m = self.machine;
         let mut stats = Stats { executed: vec![vec![0; TABLE.len()]; self.lnc * self.lncs] };
         let mut prints = Vec::new();
+        let mut codes: Vec<Code<'_>> = Vec::new();
         for p in self.parts {
             for (sum, c) in stats.executed.iter_mut().zip(p.cores) {
                 sum.iter_mut().zip(&c.executed).for_each(|(a, b)| *a += b);
                 prints.extend(c.st.prints);
+                codes.push(c.code);
             }
+        }
+        if codes.iter().map(|c| c.decoded.len()).sum::<usize>() >= PARALLEL_FROM {
+            codes.into_par_iter().for_each(drop);
         }
         let outcome = Outcome {
             stop,

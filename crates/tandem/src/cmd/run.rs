@@ -144,7 +144,7 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
         Some(Format::Text) => console.print(&stats_text(&outcome)),
         None => {}
     }
-    report.finish(
+    let code = report.finish(
         &diags,
         &verdict,
         json!({
@@ -154,7 +154,9 @@ pub(super) fn run(asked: &RunArgs, console: &Console) -> u8 {
             "written": written.iter().map(|p| p.display().to_string()).collect::<Vec<_>>(),
             "wait_for": outcome.wait_for.as_ref().map(|w| w.to_json()),
         }),
-    )
+    );
+    super::leave((staged, linked));
+    code
 }
 
 /// The run of a program that could not be lowered shows why: the first finding that refutes it says what the passes said. False
