@@ -8,6 +8,7 @@ use super::scalar::by_part;
 use super::stream::{Out, Plan};
 use super::tile::{self, PerPart, input, misfit, output, per_part, refuse_packed, same_count, unsupported};
 use super::{Decoded, ExecCx};
+use crate::num::quick;
 use crate::num::simd::{self, Kernel, MapInPlace};
 use crate::num::transcendental as tr;
 use crate::numeric_profile::{AluMinMaxNan, SiluDx};
@@ -58,12 +59,12 @@ pub(crate) fn apply_function(
             }
         }
         Func::Sigmoid => map(x, tr::sigmoid),
-        Func::Tanh => map(x, tr::tanh),
-        Func::Exp => map(x, tr::exp),
+        Func::Tanh => quick::map(quick::Function::Tanh, x),
+        Func::Exp => quick::map(quick::Function::Exp, x),
         Func::Softplus => map(x, tr::softplus),
         Func::Sqrt => map(x, f32::sqrt),
-        Func::Rsqrt => map(x, tr::rsqrt),
-        Func::Ln => map(x, tr::ln),
+        Func::Rsqrt => quick::map(quick::Function::Rsqrt, x),
+        Func::Ln => quick::map(quick::Function::Ln, x),
         Func::Erf => map(x, tr::erf),
         Func::Sin => {
             let is_far = |v: f32| v.is_nan() || v.abs() > tr::SIN_NEAR;
@@ -88,7 +89,7 @@ pub(crate) fn apply_function(
         Func::DerivativeErf => map(x, tr::erf_dx),
         Func::Abs => map(x, f32::abs),
         Func::Reciprocal => map(x, |v| 1.0 / v),
-        Func::AbsReciprocalSqrt => map(x, |v| tr::rsqrt(v.abs())),
+        Func::AbsReciprocalSqrt => quick::map(quick::Function::AbsRsqrt, x),
         Func::Silu => map(x, tr::silu),
         Func::DerivativeSilu => match silu {
             SiluDx::True => map(x, tr::silu_dx),
@@ -364,7 +365,7 @@ pub(crate) fn exponential(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Resu
     let (rules, nan) = (cx.rules(), cx.profile.alu_minmax_nan);
     let work = |at: usize, x: &mut [f32]| {
         scalar_stage(AluOp::Subtract, false, &m, x, (at, cols), nan);
-        map(x, tr::exp);
+        quick::map(quick::Function::Exp, x);
         Some(())
     };
     let cmd = inst.get_enum::<Cmd>(Attr::ReduceCmd).unwrap_or(Cmd::Idle);

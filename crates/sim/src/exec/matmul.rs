@@ -30,8 +30,8 @@ pub(crate) fn accumulates_explicitly(i: &Inst) -> bool {
 
 /// `out[m][n] = Σ_k a[k][m]·b[k][n]` in the defined order, in blocks of `BM` rows and `BN` columns whose sums stay in
 /// registers. Operands are packed block by block, so that a block reads consecutive bytes. Each output is summed over k
-/// ascending whatever the block is.
-struct Product<'a, const BM: usize, const BN: usize> {
+/// ascending whatever the block is, and given out once: `sink` gets a row, the first column and the values from there on.
+struct Product<'a, const BM: usize, const BN: usize, S> {
     /// `[k][m]`.
     a: &'a [f32],
     /// `[k][n]`.
@@ -39,14 +39,14 @@ struct Product<'a, const BM: usize, const BN: usize> {
     k: usize,
     m: usize,
     n: usize,
-    out: &'a mut [f32],
+    sink: S,
 }
 
-impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
+impl<const BM: usize, const BN: usize, S: FnMut(usize, usize, &[f32])> Kernel for Product<'_, BM, BN, S> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Product { a, b, k, m, n, out } = self;
+        let Product { a, b, k, m, n, mut sink } = self;
         let blocks = m.div_ceil(BM);
         let mut pa = vec![[0f32; BM]; blocks * k];
         for (block, m0) in (0..m).step_by(BM).enumerate() {
@@ -72,7 +72,7 @@ impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
                 }
                 let m0 = block * BM;
                 for (i, acc) in acc.iter().enumerate().take(m - m0) {
-                    out[(m0 + i) * n + n0..][..nb].copy_from_slice(&acc[..nb]);
+                    sink(m0 + i, n0, &acc[..nb]);
                 }
             }
         }
@@ -81,13 +81,13 @@ impl<const BM: usize, const BN: usize> Kernel for Product<'_, BM, BN> {
 
 /// A product in blocks that fit the registers of the vector width. On one thread: the largest product of an instruction takes a
 /// fraction of a millisecond, and two threads that share it were slower.
-fn blocked(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), out: &mut [f32]) {
+fn blocked(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), sink: impl FnMut(usize, usize, &[f32])) {
     if m == 0 || n == 0 {
         return;
     }
     match simd::width() {
-        Width::Avx512 => simd::run(Product::<4, 64> { a, b, k, m, n, out }),
-        Width::Avx2 | Width::Baseline => simd::run(Product::<4, 16> { a, b, k, m, n, out }),
+        Width::Avx512 => simd::run(Product::<4, 64, _> { a, b, k, m, n, sink }),
+        Width::Avx2 | Width::Baseline => simd::run(Product::<4, 16, _> { a, b, k, m, n, sink }),
     }
 }
 
@@ -95,7 +95,9 @@ fn blocked(a: &[f32], b: &[f32], (k, m, n): (usize, usize, usize), out: &mut [f3
 pub(crate) fn product(a: &[f32], b: &[f32], k: usize, m: usize, n: usize, accum: MatmulAccum) -> Vec<f32> {
     let mut out = vec![0f32; m * n];
     match accum {
-        MatmulAccum::F32 => blocked(a, b, (k, m, n), &mut out),
+        MatmulAccum::F32 => blocked(a, b, (k, m, n), |row, col, x| {
+            out[row * n + col..][..x.len()].copy_from_slice(x);
+        }),
         MatmulAccum::F64 => {
             let mut acc = vec![0f64; m * n];
             for kk in 0..k {
@@ -139,8 +141,7 @@ pub(crate) fn matmult(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(
             return Err(unsupported(d, format!("mode {mode}")));
         }
     }
-    let out = product(&a.data, &b.data, a.parts, a.cols, b.cols, cx.profile.matmul_accum);
-    finish(cx, d, inst, dst, out, a.cols, b.cols)
+    multiply(cx, d, inst, dst, &a, &b)
 }
 
 /// Operands of a matmul as fp32.
@@ -207,16 +208,26 @@ fn deinterleave(t: &Tile) -> Result<Tile, Fault> {
     Ok(Tile { parts: t.parts * 2, cols: m, data })
 }
 
-/// Writes or accumulates a product of `m` rows and `n` columns.
-fn finish(
+/// What a product is added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Onto {
+    Nothing,
+    /// What the destination holds.
+    All,
+    /// What those elements of the destination hold that belong to an open group.
+    Open,
+}
+
+/// Writes or accumulates the product `aᵀ·b`.
+fn multiply(
     cx: &mut ExecCx<'_>,
     d: &Decoded,
     inst: &Inst,
     dst: &View,
-    mut out: Vec<f32>,
-    m: usize,
-    n: usize,
+    a: &Tile,
+    b: &Tile,
 ) -> Result<(), Fault> {
+    let (m, n) = (a.cols, b.cols);
     if dst.partitions() != m || dst.elems_per_partition() != n {
         return Err(misfit(format!(
             "{}: the product is [{m}, {n}], the destination [{}, {}]",
@@ -229,33 +240,54 @@ fn finish(
         return Err(misfit(format!("{}: a result of type {}", d.opcode, dst.dtype)));
     }
     let flag = inst.get_int(Attr::AccumulationFlag).unwrap_or(AUTO);
-    let rules = cx.rules();
-    let size = dst.elem_size();
+    let onto = prepare(cx, inst, dst, flag)?;
+    let stride = dst.dims[0].stride;
+    if cx.profile.matmul_accum == MatmulAccum::F32
+        && dst.dtype == Dtype::Float32
+        && dst.is_contiguous_rows()
+        && stride.unsigned_abs() >= 4 * n
+        && onto != Onto::Open
+    {
+        // Each sum goes from its register to its place, which no other sum has.
+        let to = cx.mem.bytes_mut(dst.buf);
+        let add = onto == Onto::All;
+        blocked(&a.data, &b.data, (a.parts, m, n), |row, col, x| {
+            let at = (dst.base as isize + stride * row as isize) as usize + 4 * col;
+            for (o, x) in to[at..at + 4 * x.len()].as_chunks_mut::<4>().0.iter_mut().zip(x) {
+                let sum = if add { *x + f32::from_le_bytes(*o) } else { *x };
+                *o = round::canonical(sum).to_le_bytes();
+            }
+        });
+    } else {
+        let mut out = product(&a.data, &b.data, a.parts, m, n, cx.profile.matmul_accum);
+        store_product(cx, dst, &mut out, onto);
+    }
     let len = cx.mem.bytes(dst.buf).len();
+    let groups = &mut cx.core.engines.psum;
+    let finished = flag & (AUTO | STOP) != 0 || flag & (START | ACCUMULATE) == 0;
+    dst.for_each_run(|at, n| groups.open(dst.buf, len, at, n, finished));
+    Ok(())
+}
+
+/// What the product is added to by its flag; says what there is to say about it, and clears what a first matmul clears.
+fn prepare(cx: &mut ExecCx<'_>, inst: &Inst, dst: &View, flag: i64) -> Result<Onto, Fault> {
     if flag & AUTO != 0 {
         let state = cx.core.engines.psum.open_state(dst);
-        if state.any {
-            let old = tile::load(cx.mem, dst, rules);
-            let groups = &cx.core.engines.psum;
-            if state.all {
-                out.iter_mut().zip(&old.data).for_each(|(o, old)| *o += old);
-            } else {
-                for ((o, old), at) in out.iter_mut().zip(&old.data).zip(dst.offsets()) {
-                    if groups.is_open(dst.buf, at, size) {
-                        *o += old;
-                    }
-                }
-            }
-        }
         if state.was_read {
             cx.notes.push(Note {
                 code: codes::S0209,
                 message: "auto accumulation restarted after a read".to_string(),
             });
         }
+        Ok(match (state.any, state.all) {
+            (false, _) => Onto::Nothing,
+            (true, true) => Onto::All,
+            (true, false) => Onto::Open,
+        })
     } else if flag & START != 0 {
         // The write itself clears what it covers; a zero region beyond it is cleared per partition.
         clear_zero_region(cx, inst, dst);
+        Ok(Onto::Nothing)
     } else if flag & ACCUMULATE != 0 {
         if cx.arch.level != ArchLevel::CoreV4 && cx.core.engines.psum.is_foreign(dst) {
             return Err(Fault::new(
@@ -264,14 +296,33 @@ fn finish(
             )
             .note("undefined before trn3"));
         }
-        let old = tile::load(cx.mem, dst, rules);
-        out.iter_mut().zip(&old.data).for_each(|(o, old)| *o += old);
+        Ok(Onto::All)
+    } else {
+        Ok(Onto::Nothing)
     }
-    tile::store_arith(cx.mem, dst, &mut out, rules);
-    let groups = &mut cx.core.engines.psum;
-    let finished = flag & (AUTO | STOP) != 0 || flag & (START | ACCUMULATE) == 0;
-    dst.for_each_run(|at, n| groups.open(dst.buf, len, at, n, finished));
-    Ok(())
+}
+
+/// Adds to a whole product what it is added to, and writes it.
+fn store_product(cx: &mut ExecCx<'_>, dst: &View, out: &mut [f32], onto: Onto) {
+    let rules = cx.rules();
+    let size = dst.elem_size();
+    match onto {
+        Onto::Nothing => {}
+        Onto::All => {
+            let old = tile::load(cx.mem, dst, rules);
+            out.iter_mut().zip(&old.data).for_each(|(o, old)| *o += old);
+        }
+        Onto::Open => {
+            let old = tile::load(cx.mem, dst, rules);
+            let groups = &cx.core.engines.psum;
+            for ((o, old), at) in out.iter_mut().zip(&old.data).zip(dst.offsets()) {
+                if groups.is_open(dst.buf, at, size) {
+                    *o += old;
+                }
+            }
+        }
+    }
+    tile::store_arith(cx.mem, dst, out, rules);
 }
 
 /// Zeroes `2^psum_zero_region` banks per partition from the destination's start, when that exceeds the write.
@@ -321,8 +372,7 @@ fn transpose(
                 s.parts, m.parts
             )));
         }
-        let out = product(&s.data, &m.data, s.parts, s.cols, m.cols, cx.profile.matmul_accum);
-        return finish(cx, d, inst, dst, out, s.cols, m.cols);
+        return multiply(cx, d, inst, dst, &s, &m);
     };
     let (k, n) = (rows.parts, rows.cols);
     if dst.partitions() != n || dst.elems_per_partition() != k {
@@ -337,8 +387,7 @@ fn transpose(
         for i in 0..k {
             eye.data[i * k + i] = 1.0;
         }
-        let out = product(&rows.data, &eye.data, k, n, k, cx.profile.matmul_accum);
-        return finish(cx, d, inst, dst, out, n, k);
+        return multiply(cx, d, inst, dst, &rows, &eye);
     }
     let size = data.elem_size();
     if data.dtype == dst.dtype || size == dst.elem_size() && size != 4 {
@@ -399,8 +448,7 @@ pub(crate) fn matmult_mx(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Resul
     if a.parts != b.parts {
         return Err(misfit(format!("MatmultMx: {} rows of weights for {} rows of input", a.parts, b.parts)));
     }
-    let out = product(&a.data, &b.data, a.parts, a.cols, b.cols, cx.profile.matmul_accum);
-    finish(cx, d, inst, dst, out, a.cols, b.cols)
+    multiply(cx, d, inst, dst, &a, &b)
 }
 
 /// `[P, F]` containers as `[4P, F]` values: row `4p + lane`, times the scale of the block.

@@ -3,6 +3,7 @@
 //! Source: the specification, file 09 §6.3. The order is ours (decision D31): start with the first element, fold left in
 //! walk order.
 
+use super::extreme::Extreme;
 use super::stream::{self, Walk};
 use super::tile::{self, Tile, input, misfit, output, refuse_packed, same_count, store_arith, unsupported};
 use super::{Decoded, ExecCx};
@@ -49,6 +50,10 @@ pub(crate) fn fold_rows_into(
     nan: AluMinMaxNan,
 ) -> Option<()> {
     if cols == 0 {
+        return Some(());
+    }
+    if let Some(e) = Extreme::of(op, nan) {
+        acc.iter_mut().zip(x.chunks_exact(cols)).for_each(|(a, row)| *a = e.fold(Some(*a), row));
         return Some(());
     }
     let mut block = [[0f32; WIDE]; SIDE];
@@ -99,6 +104,12 @@ fn fold_starts(
 ) -> Option<()> {
     let dims = &v.dims[split..];
     let cols: usize = dims.iter().map(|d| d.num).product();
+    if let Some(e) = Extreme::of(op, nan) {
+        for (at, out) in starts.iter().zip(out) {
+            *out = e.fold_walk(bytes, &mut Walk::of(*at, dims, v.elem_size()), v.dtype, cols);
+        }
+        return Some(());
+    }
     let (op, factor) = match op {
         AluOp::Average => (AluOp::Add, Some(1.0 / cols as f32)),
         _ => (op, None),

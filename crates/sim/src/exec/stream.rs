@@ -7,12 +7,14 @@
 //! Large instructions are cut into bands of partitions that threads work on; a band reads and writes the partitions of its own
 //! buffer only, and elements are independent of each other, so that the result does not depend on the number of threads.
 
+use super::span::{Columns, Load, Store, Word};
 use super::touches;
 use crate::memory::{Dim, Memory, View};
 use crate::num::convert::{self, Decoder, Encoder, Rules, lanes};
 use crate::num::round::canonical;
-use crate::num::simd::{self, Kernel};
+use crate::num::simd::{self, Kernel, SIDE};
 use smallvec::SmallVec;
+use std::marker::PhantomData;
 
 /// Elements of a piece (our choice); few in tests, so that small operands have several.
 pub(crate) const PIECE: usize = if cfg!(test) { 16 } else { 1024 };
@@ -80,50 +82,52 @@ impl Walk {
         self.done += n;
         if self.done == self.inner.num {
             self.done = 0;
-            for (d, i) in self.outer.iter_mut().rev() {
-                *i += 1;
-                self.start += d.stride;
-                if *i < d.num {
-                    break;
-                }
-                self.start -= d.stride * d.num as isize;
-                *i = 0;
-            }
+            self.advance(1);
         }
         (at as usize, n)
     }
-}
 
-struct Load<'a, const N: usize, F> {
-    bytes: &'a [u8],
-    walk: &'a mut Walk,
-    out: &'a mut [f32],
-    f: F,
-}
-
-impl<const N: usize, F: Fn([u8; N]) -> f32> Kernel for Load<'_, N, F> {
-    type Out = ();
+    /// Goes on by whole runs of the innermost dimension, at most to the end of the dimension around it.
     #[inline(always)]
-    fn run(self) {
-        let Load { bytes, walk, mut out, f } = self;
-        let stride = walk.stride();
-        while !out.is_empty() {
-            let (at, n) = walk.span(out.len());
-            let (now, rest) = out.split_at_mut(n);
-            out = rest;
-            if stride == N as isize {
-                for (o, c) in now.iter_mut().zip(bytes[at..at + n * N].as_chunks::<N>().0) {
-                    *o = f(*c);
-                }
-                continue;
+    fn advance(&mut self, mut by: usize) {
+        for (d, i) in self.outer.iter_mut().rev() {
+            *i += by;
+            self.start += d.stride * by as isize;
+            if *i < d.num {
+                break;
             }
-            let mut at = at as isize;
-            for o in now {
-                let Some(c) = bytes.get(at as usize..).and_then(|b| b.first_chunk::<N>()) else { return };
-                *o = f(*c);
-                at += stride;
-            }
+            self.start -= d.stride * d.num as isize;
+            *i = 0;
+            by = 1;
         }
+    }
+
+    /// Up to `most` further elements of `size` bytes, when they are columns of a matrix, enough of them for blocks.
+    #[inline(always)]
+    pub(crate) fn columns(&mut self, most: usize, size: usize) -> Option<Columns> {
+        self.columns_if(most, size, |_| true)
+    }
+
+    /// The same when no byte belongs to two of the elements.
+    #[inline(always)]
+    pub(crate) fn columns_apart(&mut self, most: usize, size: usize) -> Option<Columns> {
+        self.columns_if(most, size, |c| c.stride.unsigned_abs() >= c.rows * size)
+    }
+
+    #[inline(always)]
+    fn columns_if(&mut self, most: usize, size: usize, good: impl Fn(&Columns) -> bool) -> Option<Columns> {
+        let (d, i) = self.outer.last()?;
+        let Dim { stride, num: cols } = self.inner;
+        if self.done != 0 || d.stride != size as isize || cols < SIDE {
+            return None;
+        }
+        let rows = (d.num - i).min(most / cols);
+        let c = Columns { at: self.start as usize, stride, rows, cols };
+        if rows < SIDE || !good(&c) {
+            return None;
+        }
+        self.advance(rows);
+        Some(c)
     }
 }
 
@@ -138,41 +142,6 @@ impl Decoder for Loading<'_> {
     type Out = ();
     fn with<const N: usize>(self, f: impl Fn([u8; N]) -> f32 + Copy) {
         simd::run(Load { bytes: self.bytes, walk: self.walk, out: self.out, f });
-    }
-}
-
-struct Store<'a, const N: usize, F> {
-    bytes: &'a mut [u8],
-    walk: &'a mut Walk,
-    data: &'a [f32],
-    f: F,
-}
-
-impl<const N: usize, F: Fn(f32) -> [u8; N]> Kernel for Store<'_, N, F> {
-    type Out = ();
-    #[inline(always)]
-    fn run(self) {
-        let Store { bytes, walk, mut data, f } = self;
-        let stride = walk.stride();
-        while !data.is_empty() {
-            let (at, n) = walk.span(data.len());
-            let (now, rest) = data.split_at(n);
-            data = rest;
-            if stride == N as isize {
-                for (o, x) in bytes[at..at + n * N].as_chunks_mut::<N>().0.iter_mut().zip(now) {
-                    *o = f(*x);
-                }
-                continue;
-            }
-            let mut at = at as isize;
-            for x in now {
-                let Some(o) = bytes.get_mut(at as usize..).and_then(|b| b.first_chunk_mut::<N>()) else {
-                    return;
-                };
-                *o = f(*x);
-                at += stride;
-            }
-        }
     }
 }
 
@@ -365,21 +334,37 @@ impl<'a> Plan<'a> {
     }
 }
 
-struct Moving<'a, const N: usize> {
+struct Moving<'a, const N: usize, T, In, Out> {
     from: Option<&'a [u8]>,
     to: &'a mut [u8],
     src: Walk,
     dst: Walk,
     left: usize,
+    word: In,
+    bytes: Out,
+    carried: PhantomData<T>,
 }
 
-impl<const N: usize> Kernel for Moving<'_, N> {
+impl<const N: usize, T, In, Out> Kernel for Moving<'_, N, T, In, Out>
+where
+    T: Word,
+    In: Fn([u8; N]) -> T,
+    Out: Fn(T) -> [u8; N],
+{
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Moving { from, to, mut src, mut dst, mut left } = self;
-        let (s, d) = (src.stride(), dst.stride());
-        let packed = s == N as isize && d == N as isize;
+        let Moving { from, to, mut src, mut dst, mut left, word, bytes, .. } = self;
+        if src.stride() != N as isize || dst.stride() != N as isize {
+            let mut piece = [T::default(); PIECE];
+            while left > 0 {
+                let piece = &mut piece[..PIECE.min(left)];
+                Load { bytes: from.unwrap_or(to), walk: &mut src, out: piece, f: &word }.run();
+                Store { bytes: to, walk: &mut dst, data: piece, f: &bytes }.run();
+                left -= piece.len();
+            }
+            return;
+        }
         let (mut a, mut an) = (0usize, 0usize);
         let (mut b, mut bn) = (0usize, 0usize);
         while left > 0 {
@@ -390,24 +375,12 @@ impl<const N: usize> Kernel for Moving<'_, N> {
                 (b, bn) = dst.span(left);
             }
             let n = an.min(bn);
-            if packed {
-                match from {
-                    Some(from) => to[b..b + n * N].copy_from_slice(&from[a..a + n * N]),
-                    None => to.copy_within(a..a + n * N, b),
-                }
-            } else {
-                for k in 0..n as isize {
-                    let (x, y) = ((a as isize + s * k) as usize, (b as isize + d * k) as usize);
-                    let Some(v) = from.unwrap_or(to).get(x..).and_then(|v| v.first_chunk::<N>()).copied()
-                    else {
-                        return;
-                    };
-                    let Some(o) = to.get_mut(y..).and_then(|v| v.first_chunk_mut::<N>()) else { return };
-                    *o = v;
-                }
+            match from {
+                Some(from) => to[b..b + n * N].copy_from_slice(&from[a..a + n * N]),
+                None => to.copy_within(a..a + n * N, b),
             }
-            a = (a as isize + s * n as isize) as usize;
-            b = (b as isize + d * n as isize) as usize;
+            a += n * N;
+            b += n * N;
             an -= n;
             bn -= n;
             left -= n;
@@ -425,12 +398,26 @@ pub(crate) fn copy(mem: &mut Memory, src: &View, dst: &View) -> bool {
     }
     let mut to = mem.take(dst.buf);
     let from = (src.buf != dst.buf).then(|| mem.bytes(src.buf));
-    let (s, d) = (Walk::new(src), Walk::new(dst));
+    let (src, dst_walk, left) = (Walk::new(src), Walk::new(dst), n);
+    macro_rules! moving {
+        ($n:literal, $t:ty, $word:expr, $bytes:expr) => {
+            simd::run(Moving::<$n, $t, _, _> {
+                from,
+                to: &mut to,
+                src,
+                dst: dst_walk,
+                left,
+                word: $word,
+                bytes: $bytes,
+                carried: PhantomData,
+            })
+        };
+    }
     match size {
-        1 => simd::run(Moving::<1> { from, to: &mut to, src: s, dst: d, left: n }),
-        2 => simd::run(Moving::<2> { from, to: &mut to, src: s, dst: d, left: n }),
-        4 => simd::run(Moving::<4> { from, to: &mut to, src: s, dst: d, left: n }),
-        _ => simd::run(Moving::<8> { from, to: &mut to, src: s, dst: d, left: n }),
+        1 => moving!(1, u32, |[b]: [u8; 1]| u32::from(b), |x| [x as u8]),
+        2 => moving!(2, u32, |b| u32::from(u16::from_le_bytes(b)), |x| (x as u16).to_le_bytes()),
+        4 => moving!(4, u32, u32::from_le_bytes, u32::to_le_bytes),
+        _ => moving!(8, u64, u64::from_le_bytes, u64::to_le_bytes),
     }
     mem.put(dst.buf, to);
     true

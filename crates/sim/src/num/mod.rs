@@ -7,6 +7,7 @@ pub mod alu;
 pub mod convert;
 pub mod fp8;
 pub mod packed;
+pub mod quick;
 pub mod rng;
 pub mod round;
 pub mod simd;

@@ -8,7 +8,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "calling a function compiled for a detected CPU feature needs it; nothing else here does"
+    reason = "calling a function compiled for a detected CPU feature needs it, and moving whole vectors to and from arrays; nothing else here does"
 )]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -133,6 +133,93 @@ fn avx512<K: Kernel>(k: K) -> K::Out {
     k.run()
 }
 
+/// Rows and columns of the blocks of [`transposed`].
+pub const SIDE: usize = 8;
+
+/// An element that is plain bytes; no more than 32 bits of it are looked at.
+pub trait Element: Copy {
+    /// Its bytes as a little-endian number.
+    fn word(self) -> u32;
+}
+
+impl<const N: usize> Element for [u8; N] {
+    #[inline(always)]
+    fn word(self) -> u32 {
+        let mut word = [0; 4];
+        word[..N.min(4)].copy_from_slice(&self[..N.min(4)]);
+        u32::from_le_bytes(word)
+    }
+}
+
+impl Element for u32 {
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self
+    }
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+/// The transpose of a block: `out[i][j]` is the word of `rows[j][i]`.
+#[inline(always)]
+pub fn transposed<E: Element>(rows: [&[E; SIDE]; SIDE]) -> [[u32; SIDE]; SIDE] {
+    #[cfg(target_arch = "x86_64")]
+    if matches!(size_of::<E>(), 1 | 2 | 4) && width() != Width::Baseline {
+        let mut out = [[0u32; SIDE]; SIDE];
+        // SAFETY: `width` gives only widths whose features were detected on this CPU; all but the baseline have AVX2.
+        unsafe { transposed_avx2(rows, &mut out) };
+        return out;
+    }
+    std::array::from_fn(|i| std::array::from_fn(|j| rows[j][i].word()))
+}
+
+/// Moves bits only: half rows are read into the two halves of a vector, which are then transposed at once. Not inlined: the
+/// optimiser takes the loads apart where it sees what they are made of.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2")]
+fn transposed_avx2<E: Element>(rows: [&[E; SIDE]; SIDE], out: &mut [[u32; SIDE]; SIDE]) {
+    use std::arch::x86_64::{
+        __m128i, __m256i, _mm_cvtepu8_epi32, _mm_cvtepu16_epi32, _mm_loadl_epi64, _mm_loadu_si32,
+        _mm_loadu_si128, _mm256_set_m128i, _mm256_storeu_si256, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64,
+        _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
+    };
+    // Elements `4h..4h + 4` of a row as words.
+    let half = |k: usize, h: usize| -> __m128i {
+        let at = rows[k][4 * h..4 * h + 4].as_ptr();
+        // SAFETY: four elements are read, of which each has the size asked for; no alignment is asked for.
+        unsafe {
+            match size_of::<E>() {
+                4 => _mm_loadu_si128(at.cast()),
+                2 => _mm_cvtepu16_epi32(_mm_loadl_epi64(at.cast())),
+                1 => _mm_cvtepu8_epi32(_mm_loadu_si32(at.cast())),
+                _ => unreachable!("elements have 1, 2 or 4 bytes"),
+            }
+        }
+    };
+    for h in 0..2 {
+        let pair = |k: usize| -> __m256i { _mm256_set_m128i(half(k + 4, h), half(k, h)) };
+        let r = [pair(0), pair(1), pair(2), pair(3)];
+        let (a, b) = (_mm256_unpacklo_epi32(r[0], r[1]), _mm256_unpackhi_epi32(r[0], r[1]));
+        let (c, d) = (_mm256_unpacklo_epi32(r[2], r[3]), _mm256_unpackhi_epi32(r[2], r[3]));
+        let columns = [
+            _mm256_unpacklo_epi64(a, c),
+            _mm256_unpackhi_epi64(a, c),
+            _mm256_unpacklo_epi64(b, d),
+            _mm256_unpackhi_epi64(b, d),
+        ];
+        for (to, v) in out[4 * h..].iter_mut().zip(columns) {
+            // SAFETY: a row has the 32 bytes that are written; no alignment is asked for.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast::<__m256i>(), v) };
+        }
+    }
+}
+
 /// Applies `f` to every element: `out[i] = f(a[i])`.
 pub struct Map<'a, F> {
     /// Input; its length must be at least that of `out`.
@@ -172,10 +259,10 @@ impl<F: Fn(f32) -> f32> Kernel for MapInPlace<'_, F> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     //! Every kernel of the crate, through the functions that use it, in all compilations this CPU can run.
 
-    use super::Width;
+    use super::{Element, SIDE, Width, transposed};
     use crate::exec::activation::apply_function;
     use crate::exec::matmul::product;
     use crate::exec::tile::PerPart;
@@ -190,6 +277,38 @@ mod tests {
     thread_local! {
         /// Kernels of this thread run in this compilation.
         pub(super) static FORCED: Cell<Option<Width>> = const { Cell::new(None) };
+    }
+
+    /// Does the same in every compilation this CPU can run.
+    pub(crate) fn in_each_width(mut f: impl FnMut(Width)) {
+        for w in Width::ALL.into_iter().filter(|w| w.is_supported()) {
+            FORCED.set(Some(w));
+            f(w);
+        }
+        FORCED.set(None);
+    }
+
+    fn transposes_of<E: Element>(e: impl Fn(u32) -> E) {
+        let m: [[E; SIDE]; SIDE] = std::array::from_fn(|i| {
+            std::array::from_fn(|j| e(0xA5A5_A503 + 0x0102_0409 * (8 * i + j) as u32))
+        });
+        in_each_width(|w| {
+            let t = transposed(m.each_ref());
+            for i in 0..SIDE {
+                for j in 0..SIDE {
+                    assert_eq!(t[i][j], m[j][i].word(), "{w:?}, row {i}, column {j}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn transposes() {
+        transposes_of(|x| x);
+        transposes_of(f32::from_bits);
+        transposes_of(u32::to_le_bytes);
+        transposes_of(|x| (x as u16).to_le_bytes());
+        transposes_of(|x| [x as u8]);
     }
 
     /// All compilations of what `f` does; `f` gives bit patterns.
