@@ -273,11 +273,11 @@ pub fn to_lowered(staged: Staged, args: &CompileArgs) -> Staged {
     to_lowered_with(staged, args, &mut NoHooks)
 }
 
-/// Links a program of level `lowered`; findings go to `staged`.
+/// Links a program of level `lowered`, which `staged` no longer has then; findings go to `staged`.
 pub fn link(staged: &mut Staged, args: &CompileArgs) -> Option<LinkedProgram> {
-    let p = staged.program.as_ref()?;
-    let tokens_order = pass_options(args, p).ptcom == pass::PtcomMode::P2p;
-    match tandem_backend::link::link(p, LinkOptions { tokens_order }) {
+    let p = staged.program.take()?;
+    let tokens_order = pass_options(args, &p).ptcom == pass::PtcomMode::P2p;
+    match tandem_backend::link::link_owned(p, LinkOptions { tokens_order }) {
         Ok((l, notes)) => {
             staged.diags.extend(notes);
             Some(l)

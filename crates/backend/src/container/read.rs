@@ -8,14 +8,14 @@ use super::format::*;
 use super::json;
 use super::write::{Records, StartBits, Starts, View, WriteOptions, dtype, table_sections};
 use crate::decode::Index;
-use crate::decode::draft::DecodeCtx;
+use crate::decode::draft::{DecodeCtx, Draft};
 use crate::decode::patch::Patch;
 use crate::decode::program::one;
 use crate::encode::bundle::{BUNDLE_BYTES, Bundle, WireError};
 use crate::encode::desc::Geometry;
 use crate::encode::dma::{DmaCtx, Place};
 use crate::encode::memo::{Memo, place_of_physical};
-use crate::encode::{Bf21, Surroundings, encode_physical, phys};
+use crate::encode::{Bf21, Scratch, Surroundings, encode_physical, phys};
 use crate::link::expand::add_location;
 use crate::link::{Barrier, InstRef, LinkedCore, LinkedProgram, Stream, SwapPair, Token, Var, VarClass};
 use indexmap::IndexMap;
@@ -223,6 +223,13 @@ impl Container {
         let (chunks, _) = s.bytes.as_chunks::<BUNDLE_BYTES>();
         chunks.iter().map(|c| Bundle(*c)).collect()
     }
+    /// What the records of a stream cannot say, by first record.
+    ///
+    /// # Errors
+    /// E0106 for a table of another shape.
+    pub fn patches(&self, core: u8, engine: u8) -> Result<Vec<(u32, Patch)>, Diagnostic> {
+        patches(self, core, engine)
+    }
     /// Number of bundles in all streams.
     pub fn num_bundles(&self) -> usize {
         self.sections.iter().filter(|s| s.kind == Kind::Stream).map(|s| s.bytes.len() / BUNDLE_BYTES).sum()
@@ -408,6 +415,7 @@ fn walk(
         whole_var: &whole,
     };
     let mut memo = Memo::default();
+    let (mut draft, mut scratch) = (Draft::default(), Scratch::default());
     let place = |a: &AccessPattern| place_of_physical(a, &geo);
     let (records, _) = b.get(part.bytes.clone()).unwrap_or(&[]).as_chunks::<BUNDLE_BYTES>();
     let mut window: Vec<Bundle> = Vec::with_capacity(CHUNK.min(records.len()));
@@ -437,7 +445,7 @@ fn walk(
             _ => &none,
         };
         let own = &window[at..at + len];
-        let (mut inst, to) = one(own, piece, patch, &ctx, &dctx).map_err(fault)?;
+        let (mut inst, to) = one(own, piece, patch, &ctx, &dctx, &mut draft).map_err(fault)?;
         inst.engine = engine;
         let found = memo.find(&inst, engine, &place, &geo);
         let found = found.map(|f| (f.records.as_slice() == own && f.patch == patch, f.authentic));
@@ -450,7 +458,7 @@ fn walk(
                     let text = "a record table says what no encoder writes";
                     return Err(bad(codes::E0105, offset, text));
                 }
-                let e = encode_physical(canonical, engine, to, geo, &around).map_err(again)?;
+                let e = encode_physical(canonical, engine, to, geo, &around, &mut scratch).map_err(again)?;
                 memo.keep(&inst, engine, &place, &e);
                 (e.records.as_slice() == own && e.patch == *patch, e.authentic)
             }

@@ -6,14 +6,14 @@
 
 use crate::encode::addr::Addr4;
 use crate::encode::bundle::{Bundle, WireError, WireResult};
-use crate::encode::desc::{Geometry, OnChip, get_tensor, register_dynamic};
+use crate::encode::desc::{Geometry, OnChip, read_tensor, register_dynamic};
 use crate::encode::events;
 use crate::encode::forms::{Field, Form, Group, Implied, Kind, OutParts, Slot};
 use crate::encode::special;
 use crate::encode::tables::{alu_of_wire, dtype_of_wire, from_wire};
 use tandem_bir::ap::ApPairs;
 use tandem_bir::diag::codes;
-use tandem_bir::inst::{F32, SyncInfo};
+use tandem_bir::inst::{F32, SemUpdate, SyncInfo};
 use tandem_bir::{
     AccessPattern, AluOp, ApPair, Attr, AttrValue, Dtype, EngineAccumulationType, ImmValue, Immediate, Inst,
     MemLocId, Opcode, Operand, RegAccess, RegId,
@@ -70,7 +70,7 @@ pub const MAX_INS: usize = 6;
 /// An instruction being decoded.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Opcode, attributes, sync info.
+    /// Opcode and attributes.
     pub inst: Inst,
     /// Inputs.
     pub ins: [DraftOperand; MAX_INS],
@@ -80,24 +80,80 @@ pub struct Draft {
     pub outs: u8,
     /// Branch displacement in records.
     pub displacement: i64,
+    /// Waits and updates.
+    pub sync: SyncInfo,
     /// Channels of the first record that has the byte.
     channels: u64,
     out_parts: OutParts,
     imm: Dtype,
 }
 
-impl Draft {
-    fn new(g: &Group) -> Draft {
+impl Default for Draft {
+    fn default() -> Draft {
         Draft {
-            inst: Inst::new("", g.opcode),
+            inst: Inst::new("", Opcode::NoOp),
             ins: Default::default(),
             out: Default::default(),
-            outs: g.outs,
+            outs: 0,
             displacement: 0,
+            sync: SyncInfo::default(),
             channels: 0,
             out_parts: OutParts::Channels,
             imm: Dtype::Float32,
         }
+    }
+}
+
+impl Draft {
+    /// Becomes the empty draft of a group; the room of the one before stays.
+    fn start(&mut self, g: &Group) {
+        self.inst.opcode = g.opcode;
+        self.inst.attrs.clear();
+        self.inst.more = None;
+        for o in self.ins.iter_mut().chain(&mut self.out) {
+            o.kind = OpKind::Absent;
+            o.word = 0;
+            o.free.clear();
+            o.dtype = None;
+            o.parts = 0;
+            o.psum = false;
+            if o.made.is_some() {
+                o.made = None;
+            }
+        }
+        self.outs = g.outs;
+        self.displacement = 0;
+        self.sync.on_wait.clear();
+        self.sync.on_update.clear();
+        self.channels = 0;
+        self.out_parts = OutParts::Channels;
+        self.imm = Dtype::Float32;
+    }
+    /// Waits and updates, when there are any.
+    pub(crate) fn sync(&self) -> Option<&SyncInfo> {
+        (!self.sync.on_wait.is_empty() || !self.sync.on_update.is_empty()).then_some(&self.sync)
+    }
+    /// The draft is this instruction as it stands: nothing has to be said beside the records, and what assembling would give
+    /// is equal. Nothing is built to find that out.
+    pub(crate) fn is(&self, expected: &Inst, ctx: &DecodeCtx<'_>) -> bool {
+        if self.inst.opcode != expected.opcode
+            || expected.ins.len() != natural_ins(self)
+            || expected.outs.len() != usize::from(self.outs)
+            || self.inst.attrs != expected.attrs
+            || self.sync() != expected.sync()
+        {
+            return false;
+        }
+        let (ins, outs) = (self.default_parts(false), self.default_parts(true));
+        let is = |o: &DraftOperand, parts: u64, want: &Operand| match (o.kind, want) {
+            (OpKind::Ap, Operand::Ap(a)) => is_pattern(o, parts, a, ctx),
+            (OpKind::Imm, Operand::Imm(i)) => immediate(o, self.imm) == *i,
+            (OpKind::Made, want) => o.made.as_deref() == Some(want),
+            (OpKind::Reg, Operand::Reg(_)) => make(o, parts, self.imm, ctx).is_ok_and(|got| got == *want),
+            _ => false,
+        };
+        self.ins.iter().zip(&expected.ins).all(|(o, want)| is(o, ins, want))
+            && self.out.iter().zip(&expected.outs).all(|(o, want)| is(o, outs, want))
     }
     /// dtype of immediates that say none.
     pub fn imm_dtype(&self) -> Dtype {
@@ -144,11 +200,9 @@ fn get_field(b: &Bundle, f: &Field, d: &mut Draft, ctx: &DecodeCtx<'_>) -> WireR
             }
         }
         Kind::Tensor(s, rank, _) => {
-            let (word, free) = get_tensor(b, f.off, rank)?;
             let o = d.slot(s);
             o.kind = OpKind::Ap;
-            o.word = word;
-            o.free = free;
+            o.word = read_tensor(b, f.off, rank, &mut o.free)?;
         }
         Kind::Pointer(s) => {
             let o = d.slot(s);
@@ -218,29 +272,19 @@ fn set_source(d: &mut Draft, s: Slot, v: u64, kinds: [OpKind; 3], f: &Field) -> 
 /// # Errors
 /// E0104 naming the byte.
 pub fn check_reserved(b: &Bundle, form: &Form) -> WireResult<()> {
-    let mut free = !form.used;
-    while free != 0 {
-        let i = free.trailing_zeros() as usize;
-        free &= free - 1;
-        if b.0[i] != 0 {
-            return Err(refuse(format!("reserved byte {i:#04x} is {:#04x}, not 0", b.0[i])));
-        }
+    let (words, _) = b.0.as_chunks::<8>();
+    if words.iter().zip(&form.free).all(|(w, free)| u64::from_le_bytes(*w) & free == 0) {
+        return Ok(());
     }
-    Ok(())
+    let stray = b.0.iter().enumerate().find(|(i, v)| **v != 0 && form.used >> i & 1 == 0);
+    stray.map_or(Ok(()), |(i, v)| Err(refuse(format!("reserved byte {i:#04x} is {v:#04x}, not 0"))))
 }
 
 /// Whether a flag byte has bits no row names.
 fn check_flag_bits(b: &Bundle, form: &Form) -> WireResult<()> {
-    for f in form.fields {
-        if let Kind::Flag(..) = f.kind {
-            let allowed = form
-                .fields
-                .iter()
-                .filter(|g| g.off == f.off)
-                .fold(0u8, |a, g| if let Kind::Flag(_, bit) = g.kind { a | 1 << bit } else { 0xFF });
-            if b.byte(f.off) & !allowed != 0 {
-                return Err(refuse(format!("byte {:#04x} has bits without a meaning", f.off)));
-            }
+    for (off, spare) in form.spare_bits.iter().take_while(|(_, bits)| *bits != 0) {
+        if b.byte(*off) & spare != 0 {
+            return Err(refuse(format!("byte {off:#04x} has bits without a meaning")));
         }
     }
     Ok(())
@@ -251,14 +295,29 @@ fn check_flag_bits(b: &Bundle, form: &Form) -> WireResult<()> {
 /// # Errors
 /// E0104 for bytes that are no instruction.
 pub fn decode_group(records: &[Bundle], g: &Group, ctx: &DecodeCtx<'_>) -> WireResult<Draft> {
-    let mut d = Draft::new(g);
+    let mut d = Draft::default();
+    decode_into(records, g, ctx, &mut d)?;
+    Ok(d)
+}
+
+/// The same into a draft that is there.
+///
+/// # Errors
+/// Those of [`decode_group`].
+pub(crate) fn decode_into(
+    records: &[Bundle],
+    g: &Group,
+    ctx: &DecodeCtx<'_>,
+    d: &mut Draft,
+) -> WireResult<()> {
+    d.start(g);
     for (form, b) in g.forms.iter().zip(records) {
         check_reserved(b, form)?;
         check_flag_bits(b, form)?;
         d.out_parts = form.out_parts;
         d.imm = form.imm;
         for f in form.fields {
-            get_field(b, f, &mut d, ctx)?;
+            get_field(b, f, d, ctx)?;
         }
     }
     for (a, v) in g.implied {
@@ -267,25 +326,23 @@ pub fn decode_group(records: &[Bundle], g: &Group, ctx: &DecodeCtx<'_>) -> WireR
             Implied::Ordinal(o) => d.inst.set(*a, AttrValue::Enum(*o)),
         }
     }
-    finish_attrs(&mut d);
-    let sync = sync_of_records(records, g.opcode)?;
-    if sync != SyncInfo::default() {
-        d.inst.more_mut().sync = Some(sync);
-    }
-    Ok(d)
+    finish_attrs(d);
+    sync_of_records(records, g.opcode, &mut d.sync)
 }
 
-fn sync_of_records(records: &[Bundle], opcode: Opcode) -> WireResult<SyncInfo> {
+fn sync_of_records(records: &[Bundle], opcode: Opcode, s: &mut SyncInfo) -> WireResult<()> {
     match records {
-        [] => Ok(SyncInfo::default()),
-        [b] if opcode == Opcode::EventSemaphore => events::get_extended(b),
-        [b] => events::get(b),
+        [] => {}
+        [b] if opcode == Opcode::EventSemaphore => *s = events::get_extended(b)?,
+        [b] => events::read(b, s)?,
         [first, .., last] => {
-            let mut s = events::get(first)?;
-            s.on_update = events::get(last)?.on_update;
-            Ok(s)
+            events::read(first, s)?;
+            s.on_update.clear();
+            let (_, update) = events::says(last)?;
+            s.on_update.extend(update.map(|(sem, value)| SemUpdate { sem, value, ..SemUpdate::default() }));
         }
     }
+    Ok(())
 }
 
 /// Attributes that follow from others.
@@ -334,7 +391,7 @@ pub fn natural_ins(d: &Draft) -> usize {
 ///
 /// # Errors
 /// E0104 for addresses in no memory and the like.
-pub fn assemble(mut d: Draft, ins: usize, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
+pub fn assemble(d: &mut Draft, ins: usize, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
     let (in_parts, out_parts) = (d.default_parts(false), d.default_parts(true));
     let mut list = Vec::with_capacity(ins);
     for o in d.ins.iter().take(ins) {
@@ -344,9 +401,14 @@ pub fn assemble(mut d: Draft, ins: usize, ctx: &DecodeCtx<'_>) -> WireResult<(In
     for o in d.out.iter().take(d.outs as usize) {
         outs.push(make(o, out_parts, d.imm, ctx)?);
     }
-    d.inst.ins = list;
-    d.inst.outs = outs;
-    Ok((d.inst, d.displacement))
+    let mut inst = Inst::new("", d.inst.opcode);
+    inst.attrs = std::mem::take(&mut d.inst.attrs);
+    inst.ins = list;
+    inst.outs = outs;
+    if d.sync().is_some() {
+        inst.more_mut().sync = Some(std::mem::take(&mut d.sync));
+    }
+    Ok((inst, d.displacement))
 }
 
 /// The operand of a slot as [`assemble`] makes it.
@@ -362,24 +424,52 @@ pub fn operand_of(d: &Draft, s: Slot, ctx: &DecodeCtx<'_>) -> WireResult<Operand
     make(o, d.default_parts(out), d.imm, ctx)
 }
 
+/// The immediate of an operand.
+fn immediate(o: &DraftOperand, imm: Dtype) -> Immediate {
+    let dtype = o.dtype.unwrap_or(imm);
+    let value = if dtype.is_int() {
+        match dtype {
+            Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 | Dtype::Uint64 => ImmValue::Int(i64::from(o.word)),
+            _ => ImmValue::Int(i64::from(o.word as i32)),
+        }
+    } else {
+        ImmValue::Float(F32(f32::from_bits(o.word)))
+    };
+    Immediate { dtype, value }
+}
+
+/// [`make`] would give this pattern.
+fn is_pattern(o: &DraftOperand, parts: u64, want: &AccessPattern, ctx: &DecodeCtx<'_>) -> bool {
+    let dtype = o.dtype.unwrap_or(Dtype::Float32);
+    let (mem, partition, byte) = match Addr4::from_wire(o.word) {
+        Ok(Addr4::Sbuf { partition, byte }) => (OnChip::Sbuf, partition, byte),
+        Ok(Addr4::Psum { partition, byte }) => (OnChip::Psum, partition, byte),
+        Ok(Addr4::Register(_)) => {
+            let got = make(o, parts, Dtype::Float32, ctx);
+            return got.is_ok_and(|got| matches!(got, Operand::Ap(a) if a == *want));
+        }
+        Err(_) => return false,
+    };
+    let (size, bytes) = (dtype.bytes(), ctx.geo.pitch(mem));
+    let pitch = (bytes / size) as i64;
+    let parts = if o.parts > 0 { o.parts } else { parts };
+    let Some((first, free)) = want.pairs.split_first() else { return false };
+    let same_free = if o.free.is_empty() { free == [ApPair::new(1, 1)] } else { free == o.free.as_slice() };
+    dtype == want.dtype
+        && ctx.geo.loc(mem) == want.loc
+        && want.dynamic.is_none()
+        && u64::from(byte).is_multiple_of(size)
+        && u64::from(byte) < bytes
+        && i64::from(partition) * pitch + i64::from(byte) / size as i64 == want.offset
+        && *first == ApPair::new(pitch, parts)
+        && same_free
+}
+
 fn make(o: &DraftOperand, parts: u64, imm: Dtype, ctx: &DecodeCtx<'_>) -> WireResult<Operand> {
     match o.kind {
         OpKind::Absent => Err(refuse("an operand is missing")),
         OpKind::Made => o.made.as_deref().cloned().ok_or_else(|| refuse("an operand is missing")),
-        OpKind::Imm => {
-            let dtype = o.dtype.unwrap_or(imm);
-            let value = if dtype.is_int() {
-                match dtype {
-                    Dtype::Uint8 | Dtype::Uint16 | Dtype::Uint32 | Dtype::Uint64 => {
-                        ImmValue::Int(i64::from(o.word))
-                    }
-                    _ => ImmValue::Int(i64::from(o.word as i32)),
-                }
-            } else {
-                ImmValue::Float(F32(f32::from_bits(o.word)))
-            };
-            Ok(Operand::Imm(Immediate { dtype, value }))
-        }
+        OpKind::Imm => Ok(Operand::Imm(immediate(o, imm))),
         OpKind::Reg => {
             if o.word >= u32::from(crate::encode::addr::MAX_REGISTERS) {
                 return Err(refuse(format!("register {} does not exist", o.word)));

@@ -110,7 +110,12 @@ impl Patch {
     /// # Errors
     /// E0104 when the result is no instruction.
     pub fn finish(&self, mut d: Draft, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
-        let ins = self.apply(&mut d);
+        self.finish_in(&mut d, ctx)
+    }
+
+    /// The same with a draft that is used again.
+    pub(crate) fn finish_in(&self, d: &mut Draft, ctx: &DecodeCtx<'_>) -> WireResult<(Inst, i64)> {
+        let ins = self.apply(d);
         assemble(d, ins, ctx)
     }
 
@@ -119,9 +124,9 @@ impl Patch {
     ///
     /// # Errors
     /// E0104 when the result is no instruction, E0011 naming the first difference.
-    pub fn verify(&self, mut d: Draft, expected: &Inst, ctx: &DecodeCtx<'_>) -> WireResult<i64> {
+    pub fn verify(&self, d: &mut Draft, expected: &Inst, ctx: &DecodeCtx<'_>) -> WireResult<i64> {
         let differs = |what: String| WireError::new(codes::E0011, what);
-        let ins = self.apply(&mut d);
+        let ins = self.apply(d);
         if expected.opcode != d.inst.opcode {
             return Err(differs(format!("type {} became {}", expected.opcode, d.inst.opcode)));
         }
@@ -135,7 +140,7 @@ impl Patch {
             .map(|(i, o)| (Slot::In(i as u8), o))
             .chain(expected.outs.iter().enumerate().map(|(i, o)| (Slot::Out(i as u8), o)));
         for (s, want) in all {
-            let got = operand_of(&d, s, ctx)?;
+            let got = operand_of(d, s, ctx)?;
             if got != *want {
                 return Err(differs(format!("{s:?} {want:?} became {got:?}")));
             }
@@ -143,12 +148,9 @@ impl Patch {
         if expected.attrs != d.inst.attrs {
             return Err(differs(format!("attributes {:?} became {:?}", expected.attrs, d.inst.attrs)));
         }
-        let sync = |i: &Inst| i.more.as_ref().and_then(|m| m.sync.clone());
-        if expected.more.is_some() || d.inst.more.is_some() {
-            let (e, g) = (sync(expected), sync(&d.inst));
-            if e != g {
-                return Err(differs(format!("waits and updates {e:?} became {g:?}")));
-            }
+        let (e, g) = (expected.sync(), d.sync());
+        if e != g {
+            return Err(differs(format!("waits and updates {e:?} became {g:?}")));
         }
         Ok(d.displacement)
     }

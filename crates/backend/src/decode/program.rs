@@ -1,6 +1,6 @@
 //! Streams of records to a linked program over the physical memories.
 
-use super::draft::{DecodeCtx, decode_group};
+use super::draft::{DecodeCtx, Draft, decode_into};
 use super::patch::{Patch, apply_attrs};
 use super::pieces::{Index, Piece};
 use crate::encode::bundle::{Bundle, WireError, WireResult};
@@ -47,6 +47,7 @@ pub fn decode_stream(
     let mut targets: Vec<(u32, i64)> = Vec::new();
     let none = Patch::default();
     let dctx = DmaCtx { geo: *geo, places };
+    let mut draft = Draft::default();
     let mut next_patch = 0usize;
     let mut at = 0usize;
     while at < records.len() {
@@ -60,7 +61,8 @@ pub fn decode_stream(
             }
             _ => &none,
         };
-        let (mut inst, displacement) = one(&records[at..at + n], piece, patch, ctx, &dctx).map_err(err)?;
+        let (mut inst, displacement) =
+            one(&records[at..at + n], piece, patch, ctx, &dctx, &mut draft).map_err(err)?;
         inst.engine = engine;
         if matches!(inst.opcode, Opcode::CompareAndBranch | Opcode::UnconditionalBranch) {
             targets.push((out.insts.len() as u32, displacement + at as i64));
@@ -105,11 +107,12 @@ pub(crate) fn one(
     patch: &Patch,
     ctx: &DecodeCtx<'_>,
     dctx: &DmaCtx<'_>,
+    draft: &mut Draft,
 ) -> WireResult<(Inst, i64)> {
     match piece {
         Piece::Rows(g) => {
-            let d = decode_group(records, g, ctx)?;
-            patch.finish(d, ctx)
+            decode_into(records, g, ctx, draft)?;
+            patch.finish_in(draft, ctx)
         }
         Piece::Dma => {
             let mut i = dma::decode(records, dctx, patch)?;

@@ -259,25 +259,35 @@ pub fn put_tensor(b: &mut Bundle, off: u8, rank: u8, addr: u32, slots: &[ApPair]
 /// # Errors
 /// E0104 for a zero count.
 pub fn get_tensor(b: &Bundle, off: u8, rank: u8) -> WireResult<(u32, ApPairs)> {
-    let mut slots = [ApPair::new(1, 1); 4];
+    let mut free = ApPairs::new();
+    let word = read_tensor(b, off, rank, &mut free)?;
+    Ok((word, free))
+}
+
+/// The same into a list that is there.
+pub(crate) fn read_tensor(b: &Bundle, off: u8, rank: u8, free: &mut ApPairs) -> WireResult<u32> {
+    free.clear();
+    let (at, n) = (usize::from(off) + 4, usize::from(rank.min(4)));
+    let (steps, nums) = (b.0.get(at..at + 2 * n), b.0.get(at + 2 * n..at + 4 * n));
+    let (steps, nums) = (steps.unwrap_or(&[]).as_chunks::<2>().0, nums.unwrap_or(&[]).as_chunks::<2>().0);
+    let mut pairs = [ApPair::new(1, 1); 4];
     let mut used = 0;
-    for i in 0..rank.min(4) {
-        let step = b.get_i(off + 4 + 2 * i, 2);
-        let num = b.get(off + 4 + 2 * rank + 2 * i, 2);
+    for (i, (s, c)) in steps.iter().zip(nums).enumerate().take(4) {
+        let (step, num) = (i16::from_le_bytes(*s), u16::from_le_bytes(*c));
         if num == 0 {
             return Err(WireError::new(
                 codes::E0104,
                 format!("count {i} of the descriptor at {off:#04x} is 0"),
             ));
         }
-        let p = ApPair::new(step, num);
-        slots[usize::from(i)] = p;
-        if p != ApPair::new(1, 1) {
-            used = usize::from(i) + 1;
+        if (step, num) != (1, 1) {
+            pairs[i] = ApPair::new(i64::from(step), u64::from(num));
+            used = i + 1;
         }
     }
-    slots[..used].reverse();
-    Ok((b.get(off, 4) as u32, ApPairs::from_slice(&slots[..used])))
+    pairs[..used].reverse();
+    free.extend_from_slice(&pairs[..used]);
+    Ok(b.get(off, 4) as u32)
 }
 
 /// Memory, partition, element inside the partition and the location's elements per partition of an on-chip pattern over a

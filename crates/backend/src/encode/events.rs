@@ -156,11 +156,26 @@ pub fn says(b: &Bundle) -> WireResult<Says> {
 /// # Errors
 /// Those of [`says`].
 pub fn get(b: &Bundle) -> WireResult<SyncInfo> {
-    let (wait, update) = says(b)?;
     let mut s = SyncInfo::default();
-    s.on_wait.extend(wait.map(|(sem, value)| SemWait { sem, value, ..SemWait::default() }));
-    s.on_update.extend(update.map(|(sem, value)| SemUpdate { sem, value, ..SemUpdate::default() }));
+    read(b, &mut s)?;
     Ok(s)
+}
+
+/// The same into lists that are there and empty.
+///
+/// # Errors
+/// Those of [`says`].
+pub(crate) fn read(b: &Bundle, s: &mut SyncInfo) -> WireResult<()> {
+    let (wait, update) = says(b)?;
+    if let Some((sem, value)) = wait {
+        s.on_wait.reserve_exact(1);
+        s.on_wait.push(SemWait { sem, value, ..SemWait::default() });
+    }
+    if let Some((sem, value)) = update {
+        s.on_update.reserve_exact(1);
+        s.on_update.push(SemUpdate { sem, value, ..SemUpdate::default() });
+    }
+    Ok(())
 }
 
 fn zero(v: u8, what: &str) -> WireResult<()> {

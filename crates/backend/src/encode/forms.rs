@@ -157,6 +157,10 @@ pub struct Form {
     pub fields: &'static [Field],
     /// Bytes that header, events and fields use, one bit each.
     pub used: u64,
+    /// The other bytes, which must be zero: a mask per eight bytes.
+    pub free: [u64; 8],
+    /// Bytes of flags with the bits that no row names, as `(offset, bits)`; unused rows are `(0, 0)`.
+    pub spare_bits: [(u8, u8); 8],
     /// The descriptors, as the machine's rules look at them; unused rows have rank 0.
     pub tensors: [TensorRow; 4],
     /// Offset of the byte of active partitions, 0 when there is none.
@@ -243,6 +247,43 @@ pub const fn used_bytes(fields: &[Field]) -> u64 {
         i += 1;
     }
     used
+}
+
+/// Masks of the bytes that are not used.
+pub const fn free_bytes(used: u64) -> [u64; 8] {
+    let mut out = [0u64; 8];
+    let mut i = 0;
+    while i < 64 {
+        if used >> i & 1 == 0 {
+            out[i / 8] |= 0xFF << (8 * (i % 8));
+        }
+        i += 1;
+    }
+    out
+}
+
+/// Bytes that hold flags and nothing else, with the bits that are none.
+pub const fn spare_bits(fields: &[Field]) -> [(u8, u8); 8] {
+    let mut out = [(0u8, 0u8); 8];
+    let (mut n, mut i) = (0, 0);
+    while i < fields.len() {
+        if let Kind::Flag(..) = fields[i].kind {
+            let (mut allowed, mut first, mut k) = (0u8, true, 0);
+            while k < fields.len() {
+                if fields[k].off == fields[i].off {
+                    allowed |= if let Kind::Flag(_, bit) = fields[k].kind { 1 << bit } else { 0xFF };
+                    first &= k >= i;
+                }
+                k += 1;
+            }
+            if first && allowed != 0xFF {
+                out[n] = (fields[i].off, !allowed);
+                n += 1;
+            }
+        }
+        i += 1;
+    }
+    out
 }
 
 /// The records of one instruction.

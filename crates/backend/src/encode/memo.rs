@@ -86,10 +86,52 @@ struct Entry {
 }
 
 /// Shapes that were verified in one stream.
+///
+/// A stream that repeats no shape would only pay for looking: where few of the last instructions were found, those that come
+/// are neither looked for nor kept for a while, longer each time.
 #[derive(Default)]
 pub(crate) struct Memo {
     shapes: FxHashMap<u64, Vec<Entry>>,
     kept: usize,
+    watch: Watch,
+}
+
+/// When to look.
+#[derive(Default)]
+struct Watch {
+    seen: u32,
+    found: u32,
+    /// Instructions that are still let through, and how many the last time.
+    rest: u32,
+    last: u32,
+}
+
+/// Instructions after which is decided, and how many of them must have been found (our choice).
+const LOOKS: u32 = 2048;
+const ENOUGH: u32 = LOOKS / 8;
+/// Fewest and most instructions that are let through (our choice).
+const LET_THROUGH: (u32, u32) = (4096, 32_768);
+
+impl Watch {
+    /// An instruction comes: whether to look for it.
+    fn look(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        if self.seen >= LOOKS {
+            let enough = self.found >= ENOUGH;
+            (self.seen, self.found) = (0, 0);
+            if !enough {
+                self.last = (2 * self.last).clamp(LET_THROUGH.0, LET_THROUGH.1);
+                self.rest = self.last - 1;
+                return false;
+            }
+            self.last = 0;
+        }
+        self.seen += 1;
+        true
+    }
 }
 
 /// Records found for an instruction.
@@ -274,13 +316,13 @@ impl Memo {
     /// The records of an instruction whose shape was verified before, with its own addresses and sync region. `None`: it must
     /// go the whole way, which also finds what is wrong with it.
     pub(crate) fn find(
-        &self,
+        &mut self,
         i: &Inst,
         engine: EngineKind,
         place: &dyn Fn(&AccessPattern) -> Option<Start>,
         geo: &Geometry,
     ) -> Option<Found<'_>> {
-        if self.shapes.is_empty() || excluded(i) {
+        if excluded(i) || !self.watch.look() {
             return None;
         }
         let at = places(i, place)?;
@@ -307,6 +349,7 @@ impl Memo {
         for (f, b) in e.group.forms.iter().zip(&records) {
             validate::validate_form(b, f, engine, geo.spec).ok()?;
         }
+        self.watch.found += 1;
         Some(Found { records, patch: &e.patch, authentic: e.authentic })
     }
 
@@ -319,7 +362,7 @@ impl Memo {
         encoded: &super::Encoded,
     ) {
         let Some(group) = encoded.group else { return };
-        if self.kept >= MAX_SHAPES || excluded(i) {
+        if self.watch.rest > 0 || self.kept >= MAX_SHAPES || excluded(i) {
             return;
         }
         let Some(entry) = entry(i, engine, place, encoded, group) else { return };

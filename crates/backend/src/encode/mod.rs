@@ -29,7 +29,7 @@ pub mod validate;
 pub use bundle::{BUNDLE_BYTES, Bundle, WireError, WireResult};
 pub use sb2sb::Bf21;
 
-use crate::decode::draft::{DecodeCtx, decode_group};
+use crate::decode::draft::{DecodeCtx, Draft, decode_into};
 use crate::decode::patch::{Patch, same};
 use codec::{EncodeCtx, Records, encode_group};
 use dma::DmaCtx;
@@ -76,8 +76,33 @@ pub fn encode_inst(
     env: &CoreEnv<'_>,
     around: &Surroundings<'_>,
 ) -> WireResult<Encoded> {
+    encode_with(inst, engine, displacement, env, around, &mut Scratch::default())
+}
+
+/// What encoding an instruction leaves for the next: room, no values.
+pub(crate) struct Scratch {
+    inst: Inst,
+    draft: Draft,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { inst: Inst::new("", Opcode::NoOp), draft: Draft::default() }
+    }
+}
+
+/// [`encode_inst`] in room that is used again.
+pub(crate) fn encode_with(
+    inst: &Inst,
+    engine: EngineKind,
+    displacement: i64,
+    env: &CoreEnv<'_>,
+    around: &Surroundings<'_>,
+    scratch: &mut Scratch,
+) -> WireResult<Encoded> {
     let qos = inst.get_enum(tandem_bir::Attr::DmaQos);
-    physical(env.instruction(inst)?, qos, engine, displacement, env.geo, around)
+    env.instruction_into(inst, &mut scratch.inst)?;
+    physical(&mut scratch.inst, qos, engine, displacement, env.geo, around, &mut scratch.draft)
 }
 
 /// Encodes an instruction that is in physical form, as decoding gives it.
@@ -90,32 +115,39 @@ pub(crate) fn encode_physical(
     displacement: i64,
     geo: desc::Geometry,
     around: &Surroundings<'_>,
+    scratch: &mut Scratch,
 ) -> WireResult<Encoded> {
     let qos = inst.get_enum(tandem_bir::Attr::DmaQos);
     inst.attrs.remove(tandem_bir::Attr::DmaQos);
-    physical(inst, qos, engine, displacement, geo, around)
+    physical(&mut inst, qos, engine, displacement, geo, around, &mut scratch.draft)
 }
 
 fn physical(
-    mut p: Inst,
+    p: &mut Inst,
     qos: Option<tandem_bir::DmaQosClass>,
     engine: EngineKind,
     displacement: i64,
     geo: desc::Geometry,
     around: &Surroundings<'_>,
+    draft: &mut Draft,
 ) -> WireResult<Encoded> {
     let ctx = EncodeCtx { geo, displacement, var_of: &phys::location_var };
     let dctx = DecodeCtx { geo, var_loc: around.var_loc, whole_var: around.whole_var };
-    match select::plan(&p, geo.arch)? {
+    match select::plan(p, geo.arch)? {
         Plan::Rows(g) => {
-            phys::canonicalise(&mut p, g, &geo);
-            let mut records = encode_group(&p, g, &ctx)?;
+            phys::canonicalise(p, g, &geo);
+            let mut records = encode_group(p, g, &ctx)?;
             for (f, b) in g.forms.iter().zip(&records) {
                 validate::validate_form(b, f, engine, geo.spec)?;
             }
-            let draft = decode_group(&records, g, &dctx)?;
-            let patch = Patch::between(&p, &draft, geo.psum);
-            let to = patch.verify(draft, &p, &dctx)?;
+            decode_into(&records, g, &dctx, draft)?;
+            let (patch, to) = if draft.is(p, &dctx) {
+                (Patch::default(), draft.displacement)
+            } else {
+                let patch = Patch::between(p, draft, geo.psum);
+                let to = patch.verify(draft, p, &dctx)?;
+                (patch, to)
+            };
             if to != displacement {
                 return Err(WireError::new(codes::E0011, "the branch displacement changed"));
             }
@@ -123,28 +155,28 @@ fn physical(
             if p.opcode == Opcode::GpsimdSb2Sb
                 && let Some(b) = records.first_mut()
             {
-                *b = sb2sb::encode_sb2sb(&p, &ctx, around.lnc, around.bf21)?;
+                *b = sb2sb::encode_sb2sb(p, &ctx, around.lnc, around.bf21)?;
             }
             Ok(Encoded { records, patch: checked(patch)?, authentic, group: Some(g) })
         }
         Plan::Dma => {
             let dma = DmaCtx { geo, places: around.places };
-            let records = dma::encode(&p, qos, &dma)?;
+            let records = dma::encode(p, qos, &dma)?;
             for b in &records {
                 validate::validate_common(b, geo.spec)?;
             }
-            let target = dma::notified(&p);
+            let target = dma::notified(p);
             let first = dma::decode(&records, &dma, &Patch { target, ..Patch::default() })?;
-            let patch = Patch { target, ..dma_patch(&p, &first) };
+            let patch = Patch { target, ..dma_patch(p, &first) };
             let mut back = dma::decode(&records, &dma, &patch)?;
             crate::decode::patch::apply_attrs(&mut back, &patch);
             back.attrs.remove(tandem_bir::Attr::DmaQos);
             if p.opcode != back.opcode || p.attrs != back.attrs {
                 return Err(WireError::new(codes::E0011, format!("{:?} became {:?}", p.attrs, back.attrs)));
             }
-            dma::same_walk(&p, &back, &dma)?;
-            same_sync(&p, &back)?;
-            let authentic = dma::is_plain(&p) && target.is_none();
+            dma::same_walk(p, &back, &dma)?;
+            same_sync(p, &back)?;
+            let authentic = dma::is_plain(p) && target.is_none();
             Ok(Encoded { records, patch: checked(patch)?, authentic, group: None })
         }
         Plan::Collective => {
@@ -154,15 +186,15 @@ fn physical(
                     *a = collective::canonical(a)?;
                 }
             }
-            let records = collective::encode(&p, &dma)?;
+            let records = collective::encode(p, &dma)?;
             for b in &records {
                 validate::validate_common(b, geo.spec)?;
             }
-            let patch = dma_patch(&p, &collective::decode(&records, &dma, &Patch::default())?);
+            let patch = dma_patch(p, &collective::decode(&records, &dma, &Patch::default())?);
             let mut back = collective::decode(&records, &dma, &patch)?;
             crate::decode::patch::apply_attrs(&mut back, &patch);
-            same(&p, &back)?;
-            same_sync(&p, &back)?;
+            same(p, &back)?;
+            same_sync(p, &back)?;
             Ok(Encoded { records, patch: checked(patch)?, authentic: false, group: None })
         }
     }

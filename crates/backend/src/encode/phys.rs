@@ -157,8 +157,21 @@ impl CoreEnv<'_> {
     /// What has no physical form.
     pub fn instruction(&self, inst: &Inst) -> WireResult<Inst> {
         let mut out = Inst::new("", inst.opcode);
+        self.instruction_into(inst, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same into an instruction that is there; nothing but room is left of it.
+    ///
+    /// # Errors
+    /// Those of [`CoreEnv::instruction`].
+    pub(crate) fn instruction_into(&self, inst: &Inst, out: &mut Inst) -> WireResult<()> {
+        out.opcode = inst.opcode;
         out.engine = inst.engine;
-        out.attrs = inst.attrs.clone();
+        out.attrs.copy_from(&inst.attrs);
+        out.ins.clear();
+        out.outs.clear();
+        out.more = None;
         let without_operands =
             matches!(inst.opcode, Opcode::CoreBarrier | Opcode::NoOp | Opcode::DevicePrint);
         if !without_operands {
@@ -190,8 +203,7 @@ impl CoreEnv<'_> {
                 out.more_mut().sync = Some(s);
             }
         }
-        self.special(inst, &mut out)?;
-        Ok(out)
+        self.special(inst, out)
     }
 
     fn special(&self, inst: &Inst, out: &mut Inst) -> WireResult<()> {

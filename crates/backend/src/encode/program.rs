@@ -5,7 +5,7 @@ use super::desc::Geometry;
 use super::dma::Place;
 use super::memo::Memo;
 use super::phys::{self, CoreEnv};
-use super::{Bf21, Surroundings, encode_inst};
+use super::{Bf21, Scratch, Surroundings, encode_with};
 use crate::decode::Index;
 use crate::decode::patch::Patch;
 use crate::link::{LinkedProgram, Stream};
@@ -184,6 +184,7 @@ fn stream(
     };
     let mut previous = 0usize;
     let mut memo = Memo::default();
+    let mut scratch = Scratch::default();
     let fail = |i: InstId, e: WireError, errors: &mut Vec<Diagnostic>| {
         let mut d = Diagnostic::new(e.code, e.message).inst(&p.program, m, i);
         if let Some(s) = d.sites.first_mut() {
@@ -199,14 +200,15 @@ fn stream(
                     .inst(&p.program, m, i),
             );
         }
-        let found = memo.find(inst, s.engine, &|a| env.place(a), geo);
+        let found =
+            if opts.remember_shapes { memo.find(inst, s.engine, &|a| env.place(a), geo) } else { None };
         if let Some(f) = found.filter(|f| !may_merge(&f.records)) {
             previous = out.records.len();
             out.push(&f.records, f.patch, f.authentic);
             continue;
         }
         env.peer_dst = if inst.opcode == Opcode::GpsimdSb2Sb { peers.get(&i).cloned() } else { None };
-        match encode_inst(inst, s.engine, 0, &env, &around) {
+        match encode_with(inst, s.engine, 0, &env, &around, &mut scratch) {
             Ok(e) => {
                 if opts.remember_shapes {
                     memo.keep(inst, s.engine, &|a| env.place(a), &e);
@@ -235,7 +237,8 @@ fn stream(
             errors.push(Diagnostic::new(codes::N0017, "a branch leaves its stream"));
             continue;
         };
-        match encode_inst(&m.insts[i], s.engine, i64::from(target) - i64::from(from), &env, &around) {
+        let by = i64::from(target) - i64::from(from);
+        match encode_with(&m.insts[i], s.engine, by, &env, &around, &mut scratch) {
             Ok(e) => {
                 if let (Some(slot), Some(b)) = (out.records.get_mut(from as usize), e.records.first()) {
                     *slot = *b;

@@ -5,7 +5,8 @@
 
 use super::desc::Walk;
 use super::forms::{
-    Field, Form, Group, Implied, Kind, OutParts, Slot, Special, channels_byte, tensor_rows, used_bytes,
+    Field, Form, Group, Implied, Kind, OutParts, Slot, Special, channels_byte, free_bytes, spare_bits,
+    tensor_rows, used_bytes,
 };
 use super::tables::*;
 use Kind::*;
@@ -76,6 +77,8 @@ const fn form(byte: u8, fields: &'static [Field]) -> Form {
         imm: Dtype::Float32,
         fields,
         used: used_bytes(fields),
+        free: free_bytes(used_bytes(fields)),
+        spare_bits: spare_bits(fields),
         tensors: tensor_rows(fields),
         channels: channels_byte(fields),
     }

@@ -117,6 +117,26 @@ pub const ALU: &[CodeRow] = &[
 ];
 
 /// ALU operations of CoreV4 only.
+const NO_CODE: u8 = 255;
+/// [`ALU`] by ordinal and by code; the first row that has it counts.
+const CODE_OF_ALU: [u8; 64] = {
+    let mut t = [NO_CODE; 64];
+    let mut i = ALU.len();
+    while i > 0 {
+        i -= 1;
+        t[ALU[i].0 as usize] = ALU[i].1;
+    }
+    t
+};
+const ALU_OF_CODE: [u8; 256] = {
+    let mut t = [NO_CODE; 256];
+    let mut i = ALU.len();
+    while i > 0 {
+        i -= 1;
+        t[ALU[i].1 as usize] = ALU[i].0 as u8;
+    }
+    t
+};
 const ALU_V4: [AluOp; 3] = [AluOp::AbsMax, AluOp::AbsMin, AluOp::ModInt];
 
 /// Wire code of an ALU operation.
@@ -124,7 +144,7 @@ const ALU_V4: [AluOp; 3] = [AluOp::AbsMax, AluOp::AbsMin, AluOp::ModInt];
 /// # Errors
 /// E0005 for `average` and `elemwise_mul`, and for the operations of CoreV4 on older generations.
 pub fn wire_alu(op: AluOp, arch: ArchLevel) -> WireResult<u8> {
-    let code = ALU.iter().find(|(o, _)| *o == op.ordinal()).map(|(_, w)| *w);
+    let code = CODE_OF_ALU.get(usize::from(op.ordinal())).copied().filter(|w| *w != NO_CODE);
     match code {
         Some(w) if arch >= ArchLevel::CoreV4 || !ALU_V4.contains(&op) => Ok(w),
         Some(_) | None => Err(WireError::new(
@@ -139,9 +159,9 @@ pub fn wire_alu(op: AluOp, arch: ArchLevel) -> WireResult<u8> {
 /// # Errors
 /// E0104 for a code no operation has.
 pub fn alu_of_wire(w: u8, arch: ArchLevel) -> WireResult<AluOp> {
-    ALU.iter()
-        .find(|(_, c)| *c == w)
-        .and_then(|(o, _)| AluOp::from_ordinal(*o))
+    let ordinal = ALU_OF_CODE.get(usize::from(w)).copied().filter(|o| *o != NO_CODE);
+    ordinal
+        .and_then(|o| AluOp::from_ordinal(u16::from(o)))
         .filter(|op| arch >= ArchLevel::CoreV4 || !ALU_V4.contains(op))
         .ok_or_else(|| WireError::new(codes::E0104, format!("{w:#04x} is no ALU code on {arch}")))
 }

@@ -9,11 +9,12 @@ use crate::encode::desc::Geometry;
 use crate::encode::phys::is_leaf;
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::entity::EntityRef as _;
 use tandem_bir::inst::Dep;
 use tandem_bir::verify::effective_engine;
 use tandem_bir::{
-    AccessPattern, AluOp, Attr, BlockId, EngineKind, Expr, FuncId, Immediate, Inst, InstId, MemoryType,
-    Module, Opcode, Operand, Program, RegAccess, RegId, Register, Storage,
+    AccessPattern, AluOp, Attr, BirEnum as _, BlockId, CompactString, EngineKind, Expr, FuncId, Immediate,
+    Inst, InstId, MemoryType, Module, Opcode, Operand, Program, RegAccess, RegId, Register, Storage,
 };
 
 /// Engines with a stream, in stream order.
@@ -55,8 +56,45 @@ fn engine_of(i: &Inst) -> Result<Option<EngineKind>, String> {
 pub struct Expanded {
     /// Engines with instructions.
     pub used: Vec<EngineKind>,
-    /// What each old instruction became.
-    pub became: FxHashMap<InstId, Vec<InstId>>,
+}
+
+/// What each old instruction became: a run of one list.
+struct Became {
+    /// First and number by old instruction; [`Became::SELF`] for those that stayed one and the same.
+    runs: Vec<(u32, u32)>,
+    list: Vec<InstId>,
+    /// Some instruction did not stay one and the same.
+    any: bool,
+}
+
+impl Became {
+    const SELF: (u32, u32) = (u32::MAX, 1);
+    /// Not in the blocks that were expanded.
+    const GONE: (u32, u32) = (0, 0);
+
+    fn new(old: usize) -> Became {
+        Became { runs: vec![Became::GONE; old], list: Vec::new(), any: false }
+    }
+    fn set(&mut self, i: InstId, made: &[InstId]) {
+        let run = if made == [i] {
+            Became::SELF
+        } else {
+            self.any = true;
+            let from = self.list.len() as u32;
+            self.list.extend_from_slice(made);
+            (from, made.len() as u32)
+        };
+        if let Some(r) = self.runs.get_mut(i.index()) {
+            *r = run;
+        }
+    }
+    fn get<'a>(&'a self, i: &'a InstId) -> &'a [InstId] {
+        match self.runs.get(i.index()).copied() {
+            Some(Became::SELF) => std::slice::from_ref(i),
+            Some((from, n)) => self.list.get(from as usize..(from + n) as usize).unwrap_or(&[]),
+            None => &[],
+        }
+    }
 }
 
 /// Expands a module in place; block lists hold the new instructions.
@@ -95,46 +133,55 @@ pub fn expand(
     }
     let used: Vec<EngineKind> =
         ENGINES.iter().copied().filter(|e| engine_index(*e).is_some_and(|k| used[k])).collect();
-    let mut became: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
+    let mut became = Became::new(m.insts.len());
+    let (mut made, mut one) = (Vec::new(), Vec::new());
+    let mut shared = Scratch::default();
     for &b in &blocks {
         let old = std::mem::take(&mut m.blocks[b].insts);
         let mut list = Vec::with_capacity(old.len());
         for i in old {
-            let inst = &m.insts[i];
+            made.clear();
+            let inst = &mut m.insts[i];
+            // semaphores are linking's to allocate; what a file says about them is replaced
+            if let Some(more) = &mut inst.more {
+                more.sync = None;
+            }
             if inst.opcode == Opcode::BranchHint {
-                became.insert(i, Vec::new());
+                became.set(i, &made);
                 continue;
             }
-            let made = match engine_of(inst) {
-                Ok(None) => match run_time(m, func, i, geo) {
-                    Ok(v) => v.into_iter().flat_map(|i| clone_all(m, i, &used)).collect(),
+            match engine_of(inst) {
+                Ok(None) => match run_time(m, func, i, geo, &mut shared, &mut made) {
+                    Ok(()) => {
+                        one.clear();
+                        one.append(&mut made);
+                        one.iter().for_each(|i| clone_all(m, *i, &used, &mut made));
+                    }
                     Err(e) => {
                         diags.push(Diagnostic::new(codes::E0009, e).inst(program, m, i));
                         continue;
                     }
                 },
                 Ok(Some(e)) if inst.opcode.is_dma() => {
-                    m.insts[i].engine = e;
-                    match split_copy(m, i, geo) {
-                        Ok(v) => v,
-                        Err(e) => {
-                            diags.push(Diagnostic::new(codes::N0026, e.message).inst(program, m, i));
-                            continue;
-                        }
+                    inst.engine = e;
+                    if let Err(e) = split_copy(m, i, geo, &mut made) {
+                        diags.push(Diagnostic::new(codes::N0026, e.message).inst(program, m, i));
+                        continue;
                     }
                 }
                 Ok(Some(e)) => {
-                    m.insts[i].engine = e;
+                    inst.engine = e;
                     constants(m, i);
-                    match run_time(m, func, i, geo) {
-                        Ok(mut v) => {
-                            if let [only] = v.as_slice() {
-                                v = split_tiles(m, *only, geo.arch);
+                    match run_time(m, func, i, geo, &mut shared, &mut made) {
+                        Ok(()) => {
+                            if let [only] = made.as_slice()
+                                && !super::tiles::simple(&m.insts[*only])
+                            {
+                                made = split_tiles(m, *only, geo.arch);
                             }
-                            if let Some(load) = immediate_source(m, func, i) {
-                                v.insert(v.len().saturating_sub(1), load);
+                            if let Some(load) = immediate_source(m, func, i, &mut shared) {
+                                made.insert(made.len().saturating_sub(1), load);
                             }
-                            v
                         }
                         Err(e) => {
                             diags.push(Diagnostic::new(codes::E0009, e).inst(program, m, i));
@@ -143,9 +190,9 @@ pub fn expand(
                     }
                 }
                 Err(_) => continue,
-            };
-            list.extend(made.iter().copied());
-            became.insert(i, made);
+            }
+            list.extend_from_slice(&made);
+            became.set(i, &made);
         }
         m.blocks[b].insts = list;
     }
@@ -153,44 +200,63 @@ pub fn expand(
         return None;
     }
     remap_deps(m, &blocks, &became);
-    Some(Expanded { used, became })
+    Some(Expanded { used })
 }
 
 /// Edges to an old instruction become edges to what it became.
-fn remap_deps(m: &mut Module, blocks: &[BlockId], became: &FxHashMap<InstId, Vec<InstId>>) {
-    let mut seen: rustc_hash::FxHashSet<InstId> = rustc_hash::FxHashSet::default();
+fn remap_deps(m: &mut Module, blocks: &[BlockId], became: &Became) {
+    // the instruction that last took an edge, by producer: no edge is taken twice
+    let mut seen: Vec<u32> = vec![u32::MAX; if became.any { m.insts.len() } else { 0 }];
+    let mut deps: Vec<Dep> = Vec::new();
     for &b in blocks {
-        for i in m.blocks[b].insts.clone() {
-            let old = std::mem::take(&mut m.insts[i].deps);
-            let mut deps: Vec<Dep> = Vec::with_capacity(old.len());
-            seen.clear();
+        for &i in &m.blocks[b].insts {
+            let stays = |d: &Dep| d.inst != i && became.runs.get(d.inst.index()) == Some(&Became::SELF);
+            let old = &m.insts[i].deps;
+            if old.is_empty() || !became.any && distinct(old) && old.iter().all(stays) {
+                continue;
+            }
+            if seen.is_empty() {
+                seen = vec![u32::MAX; m.insts.len()];
+            }
+            deps.clear();
             for d in old {
-                for to in became.get(&d.inst).map_or(&[][..], Vec::as_slice) {
-                    if *to != i && seen.insert(*to) {
-                        deps.push(Dep { inst: *to, kind: d.kind });
+                for &to in became.get(&d.inst) {
+                    if let Some(last) = seen.get_mut(to.index())
+                        && to != i
+                        && std::mem::replace(last, i.as_u32()) != i.as_u32()
+                    {
+                        deps.push(Dep { inst: to, kind: d.kind });
                     }
                 }
             }
-            m.insts[i].deps = deps;
+            let own = &mut m.insts[i].deps;
+            if own.len() == deps.len() {
+                own.copy_from_slice(&deps);
+            } else {
+                *own = deps.as_slice().into();
+            }
         }
     }
 }
 
-fn clone_all(m: &mut Module, i: InstId, used: &[EngineKind]) -> Vec<InstId> {
-    let base = m.insts[i].clone();
-    let mut out = Vec::new();
+/// No edge stands twice in a short list.
+fn distinct(deps: &[Dep]) -> bool {
+    deps.len() <= 8 && deps.iter().enumerate().all(|(k, d)| deps[..k].iter().all(|e| e.inst != d.inst))
+}
+
+fn clone_all(m: &mut Module, i: InstId, used: &[EngineKind], out: &mut Vec<InstId>) {
     for (k, e) in used.iter().enumerate() {
         if k == 0 {
             m.insts[i].engine = *e;
             out.push(i);
         } else {
-            let mut c = base.clone();
+            let mut c = m.insts[i].clone();
             c.engine = *e;
-            c.name = format!("{}.{}", base.name, e).as_str().into();
+            c.name.push('.');
+            c.name.push_str(e.name());
             out.push(m.insts.push(c));
         }
     }
-    out
 }
 
 /// TensorScalar (IT 28) has no record of its own: its constants become immediates of TensorScalarPtr (IT 29).
@@ -198,7 +264,7 @@ fn constants(m: &mut Module, i: InstId) {
     if m.insts[i].opcode != Opcode::TensorScalar {
         return;
     }
-    let old = m.insts[i].clone();
+    let old = std::mem::replace(&mut m.insts[i], Inst::new("", Opcode::TensorScalar));
     let op = |a: Attr| old.get_enum::<AluOp>(a).unwrap_or(AluOp::Bypass);
     let bits = [op(Attr::Op0), op(Attr::Op1)].into_iter().any(crate::encode::tables::is_bitvec);
     let constant = |a: Attr| {
@@ -232,12 +298,12 @@ fn constants(m: &mut Module, i: InstId) {
 }
 
 /// A register store of an immediate takes it through a register.
-fn immediate_source(m: &mut Module, func: FuncId, i: InstId) -> Option<InstId> {
+fn immediate_source(m: &mut Module, func: FuncId, i: InstId, shared: &mut Scratch) -> Option<InstId> {
     if m.insts[i].opcode != Opcode::TensorSave {
         return None;
     }
     let Some(Operand::Imm(v)) = m.insts[i].ins.first().cloned() else { return None };
-    let r = shared_register(m, func, "%imm");
+    let r = shared.register(m, func, "%imm");
     let mut mv = Inst::new(&format!("{}.imm", m.insts[i].name), Opcode::RegisterMove);
     mv.engine = m.insts[i].engine;
     mv.loc = m.insts[i].loc;
@@ -249,29 +315,46 @@ fn immediate_source(m: &mut Module, func: FuncId, i: InstId) -> Option<InstId> {
     Some(m.insts.push(mv))
 }
 
-/// A register for values that live until the next instruction; engines have files of their own, so all share it.
-fn shared_register(m: &mut Module, func: FuncId, name: &str) -> RegId {
-    if let Some((r, _)) = m.regs.iter().find(|(_, r)| r.name == name) {
-        return r;
+/// Registers for values that live until the next instruction; engines have files of their own, so all share them.
+#[derive(Default)]
+struct Scratch(FxHashMap<CompactString, RegId>);
+
+impl Scratch {
+    fn register(&mut self, m: &mut Module, func: FuncId, name: &str) -> RegId {
+        if let Some(r) = self.0.get(name) {
+            return *r;
+        }
+        let found = m.regs.iter().find(|(_, r)| r.name == name).map(|(r, _)| r);
+        let r = found.unwrap_or_else(|| {
+            let (name, engine) = (name.into(), EngineKind::All);
+            let r = m.regs.push(Register { name, engine, num_physical: 1, extra: None });
+            m.funcs[func].storages.push(Storage::Register(r));
+            r
+        });
+        self.0.insert(name.into(), r);
+        r
     }
-    let r =
-        m.regs.push(Register { name: name.into(), engine: EngineKind::All, num_physical: 1, extra: None });
-    m.funcs[func].storages.push(Storage::Register(r));
-    r
 }
 
 /// A compute instruction whose operand has a run-time address: register instructions on its engine form the address word,
 /// and the operand becomes register-addressed. Dynamic tensor copies become plain copies.
-fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<Vec<InstId>, String> {
+fn run_time(
+    m: &mut Module,
+    func: FuncId,
+    i: InstId,
+    geo: &Geometry,
+    shared: &mut Scratch,
+    made: &mut Vec<InstId>,
+) -> Result<(), String> {
     let opcode = m.insts[i].opcode;
     let copy = matches!(opcode, Opcode::TensorCopyDynamicSrc | Opcode::TensorCopyDynamicDst);
     let dynamic =
         m.insts[i].ins.iter().chain(&m.insts[i].outs).filter_map(Operand::as_ap).any(|a| !a.is_static());
     if !copy && !dynamic || opcode == Opcode::CollectiveCompute {
-        return Ok(vec![i]);
+        made.push(i);
+        return Ok(());
     }
     let scalar = matches!(opcode, Opcode::TensorLoad | Opcode::TensorSave);
-    let mut made = Vec::new();
     if copy {
         let inst = m.insts[i].clone();
         let mut c = Inst::new(&inst.name, Opcode::TensorCopy);
@@ -364,7 +447,7 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
                     terms.push((bytes(c).ok_or("a run-time address overflows")?, r));
                 }
             }
-            let acc = shared_register(m, func, &format!("%{}{k}", if out { "dst" } else { "src" }));
+            let acc = shared.register(m, func, &format!("%{}{k}", if out { "dst" } else { "src" }));
             let reg = |r: RegId| Operand::Reg(RegAccess { reg: r, dtype: tandem_bir::Dtype::Int32 });
             let imm = |v: i64| -> Result<Operand, String> {
                 let v = i32::try_from(v).map_err(|_| "a run-time address does not fit 32 bits".to_owned())?;
@@ -382,17 +465,17 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
             let mut mv = Inst::new("", Opcode::RegisterMove);
             mv.ins = vec![imm(word)?];
             mv.outs = vec![reg(acc)];
-            push(m, mv, &mut made);
-            let tmp = shared_register(m, func, "%scaled");
+            push(m, mv, made);
+            let tmp = shared.register(m, func, "%scaled");
             for (c, r) in terms {
                 let mut mul = Inst::new("", Opcode::RegisterAlu).with(Attr::Op, AluOp::Mult);
                 mul.ins = vec![reg(r), imm(c)?];
                 mul.outs = vec![reg(tmp)];
-                push(m, mul, &mut made);
+                push(m, mul, made);
                 let mut add = Inst::new("", Opcode::RegisterAlu).with(Attr::Op, AluOp::Add);
                 add.ins = vec![reg(acc), reg(tmp)];
                 add.outs = vec![reg(acc)];
-                push(m, add, &mut made);
+                push(m, add, made);
             }
             if unit == 0 {
                 let bytes = Expr::FloorDiv(Box::new(Expr::Reg(acc)), size);
@@ -431,7 +514,7 @@ fn run_time(m: &mut Module, func: FuncId, i: InstId, geo: &Geometry) -> Result<V
         }
     }
     made.push(i);
-    Ok(made)
+    Ok(())
 }
 
 fn on_chip(mem: MemoryType) -> crate::encode::desc::OnChip {

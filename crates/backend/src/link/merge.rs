@@ -315,6 +315,10 @@ pub fn unique_names(p: &mut Program) {
     // Names to change, per function name.
     let mut clash: FxHashMap<CompactString, FxHashSet<CompactString>> = FxHashMap::default();
     for m in &p.modules {
+        // one function alone cannot clash with another
+        if m.all_functions().filter(|f| !m.funcs[*f].storages.is_empty()).take(2).count() < 2 {
+            continue;
+        }
         let mut seen: FxHashMap<CompactString, FuncId> = FxHashMap::default();
         for f in m.all_functions() {
             for l in locations(m, f) {

@@ -29,9 +29,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::analysis::edges::never_met;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
+use tandem_bir::names::NameTable;
 use tandem_bir::{
-    AddressSpace, ArchLevel, Attr, BranchCompareOp, CoreId, EngineKind, FuncId, Inst, InstId, Level,
-    MemLocId, MemoryType, Module, Opcode, Operand, Origin, Program,
+    AddressSpace, ArchLevel, Attr, BlockId, BranchCompareOp, CoreId, EngineKind, FuncId, Inst, InstId, Level,
+    MemLocId, MemoryLocation, MemoryType, Module, Opcode, Operand, Origin, Program,
 };
 
 /// Options that linking reads.
@@ -55,8 +56,19 @@ pub fn link(
     program: &Program,
     options: LinkOptions,
 ) -> Result<(LinkedProgram, Vec<Diagnostic>), Vec<Diagnostic>> {
+    link_owned(program.clone(), options)
+}
+
+/// The same for a program that nobody needs any more: it is changed in place, which for a long one is most of the time and
+/// memory that linking takes.
+///
+/// # Errors
+/// Those of [`link`].
+pub fn link_owned(
+    mut p: Program,
+    options: LinkOptions,
+) -> Result<(LinkedProgram, Vec<Diagnostic>), Vec<Diagnostic>> {
     let mut diags = Vec::new();
-    let mut p = program.clone();
     if p.level != Level::Linked {
         merge::merge_subgraphs(&mut p, &mut diags);
         stop(&mut diags)?;
@@ -64,12 +76,6 @@ pub fn link(
     check_set(&p, &mut diags);
     check_edges(&p, &mut diags);
     stop(&mut diags)?;
-    // semaphores are linking's to allocate; what a file says about them is replaced
-    for i in p.modules.iter_mut().flat_map(|m| m.insts.values_mut()) {
-        if let Some(more) = &mut i.more {
-            more.sync = None;
-        }
-    }
     let spec = p
         .arch()
         .spec()
@@ -77,8 +83,9 @@ pub fn link(
     merge::unique_names(&mut p);
     let funcs = functions(&mut p, &mut diags);
     stop(&mut diags)?;
-    resolve::remote_addr_map(&mut p, &mut diags);
-    resolve::check_locations(&p, &mut diags);
+    let used: Vec<Vec<bool>> = p.modules.iter().map(resolve::used_locations).collect();
+    resolve::map_addresses(&mut p, &used, &mut diags);
+    resolve::check_used(&p, &used, &mut diags);
     check_aliases(&p, &mut diags);
     stop(&mut diags)?;
     let geo = phys::geometry(spec);
@@ -86,7 +93,7 @@ pub fn link(
     for (c, func) in funcs.iter().enumerate() {
         let mut m = std::mem::replace(&mut p.modules[c], Module::new("", None, ArchLevel::Gen3));
         if let Some(f) = *func {
-            linked.push(link_core(program, &mut m, f, &geo, &mut diags));
+            linked.push(link_core(&p, &mut m, f, &used[c], &geo, &mut diags));
         } else {
             linked.push(None);
         }
@@ -166,18 +173,29 @@ fn functions(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Option<FuncId>
     out
 }
 
+/// Every instruction of a module without regions, in program order.
+fn flat(m: &Module) -> impl Iterator<Item = InstId> + '_ {
+    m.all_functions().flat_map(|f| &m.funcs[f].blocks).flat_map(|b| m.blocks[*b].insts.iter().copied())
+}
+
 /// Only transfers reach other cores.
 fn check_aliases(p: &Program, diags: &mut Vec<Diagnostic>) {
     for m in &p.modules {
-        for (_, _, i) in m.walk() {
+        let foreign = |l: &MemoryLocation| {
+            let own = l.remote_local_target.as_ref().is_none_or(|t| Some(t.core) == m.core);
+            !own && l.mem != MemoryType::Dram
+        };
+        if !m.memlocs.values().any(foreign) {
+            continue;
+        }
+        for i in flat(m) {
             let inst = &m.insts[i];
             if inst.opcode.is_dma() || matches!(inst.opcode, Opcode::TensorCompletion | Opcode::CoreBarrier) {
                 continue;
             }
             for a in inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap) {
                 let l = &m.memlocs[a.loc];
-                let own = l.remote_local_target.as_ref().is_none_or(|t| Some(t.core) == m.core);
-                if !own && l.mem != MemoryType::Dram {
+                if foreign(l) {
                     diags.push(
                         Diagnostic::new(
                             codes::N0023,
@@ -195,6 +213,7 @@ fn link_core(
     program: &Program,
     m: &mut Module,
     func: FuncId,
+    locations: &[bool],
     geo: &Geometry,
     diags: &mut Vec<Diagnostic>,
 ) -> Option<LinkedCore> {
@@ -208,7 +227,7 @@ fn link_core(
     }
     sync::check_notices(program, m, &blocks, diags);
     sync::allocate(m, &blocks, &e.used);
-    let mut core = LinkedCore { vars: number_vars(m, diags), ..LinkedCore::default() };
+    let mut core = LinkedCore { vars: number_vars(m, locations, diags), ..LinkedCore::default() };
     match registers::number(m, func, &e.used, USABLE_REGISTERS) {
         Ok(n) => core.reg_numbers = n,
         Err(n) => diags.push(Diagnostic::new(
@@ -223,16 +242,17 @@ fn link_core(
     Some(core)
 }
 
-/// Step 9: variables in location order.
-fn number_vars(m: &Module, diags: &mut Vec<Diagnostic>) -> Vec<Var> {
-    let used = resolve::used_locations(m);
+/// Step 9: variables in location order. Expansion adds only locations that are no variables and takes no variable's last
+/// use, so what was used before it still is.
+fn number_vars(m: &Module, used: &[bool], diags: &mut Vec<Diagnostic>) -> Vec<Var> {
     let own = m.core.unwrap_or(CoreId(0));
     let mut out = Vec::new();
     for (l, loc) in m.memlocs.iter() {
         let set = m.set_of(l);
         let border = set.kind.is_input() || set.kind.is_output();
         let remote = loc.remote_local_target.as_ref().filter(|t| t.core != own);
-        if loc.mem != MemoryType::Dram && remote.is_none() || !used[l.index()] && !border {
+        let used = used.get(l.index()).is_some_and(|u| *u);
+        if loc.mem != MemoryType::Dram && remote.is_none() || !used && !border {
             continue;
         }
         let class = if remote.is_some() {
@@ -265,6 +285,44 @@ pub fn too_many_variables(n: usize) -> Option<Diagnostic> {
         .then(|| Diagnostic::new(codes::N0018, format!("{n} variables")))
 }
 
+/// The instructions of one engine in program order.
+struct Own {
+    insts: Vec<InstId>,
+    /// Where the instructions of each block begin.
+    starts: Vec<usize>,
+}
+
+impl Own {
+    fn block(&self, k: usize) -> &[InstId] {
+        let from = self.starts.get(k).copied().unwrap_or(0);
+        let to = self.starts.get(k + 1).copied().unwrap_or(self.insts.len());
+        self.insts.get(from..to).unwrap_or(&[])
+    }
+}
+
+/// The instructions of each engine.
+fn by_engine(m: &Module, blocks: &[BlockId], used: &[EngineKind]) -> Vec<Own> {
+    let at = |i: &InstId| {
+        let e = m.insts[*i].engine;
+        used.iter().position(|u| *u == e)
+    };
+    let mut counts = vec![0usize; used.len()];
+    for k in blocks.iter().flat_map(|b| &m.blocks[*b].insts).filter_map(at) {
+        counts[k] += 1;
+    }
+    let own = |n: usize| Own { insts: Vec::with_capacity(n), starts: Vec::with_capacity(blocks.len()) };
+    let mut out: Vec<Own> = counts.into_iter().map(own).collect();
+    for b in blocks {
+        out.iter_mut().for_each(|o| o.starts.push(o.insts.len()));
+        for i in &m.blocks[*b].insts {
+            if let Some(k) = at(i) {
+                out[k].insts.push(*i);
+            }
+        }
+    }
+    out
+}
+
 /// Step 11: one walk in program order writes every instruction to its engine's stream.
 fn streams(
     program: &Program,
@@ -279,16 +337,14 @@ fn streams(
     let mut out = Vec::new();
     let mut dropped: FxHashSet<InstId> = FxHashSet::default();
     let mut extra: Vec<(usize, InstId, InstId)> = Vec::new();
-    for e in used {
-        let mut s = Stream { engine: *e, insts: Vec::new(), branches: Vec::new() };
+    for (e, own) in used.iter().zip(by_engine(m, &blocks, used)) {
+        let mut s =
+            Stream { engine: *e, insts: Vec::with_capacity(own.insts.len() + 1), branches: Vec::new() };
         let mut starts = vec![0u32; blocks.len() + 1];
         let mut fixups: Vec<(u32, usize)> = Vec::new();
-        for (k, b) in blocks.iter().enumerate() {
+        for k in 0..blocks.len() {
             starts[k] = s.insts.len() as u32;
-            for i in m.blocks[*b].insts.clone() {
-                if m.insts[i].engine != *e {
-                    continue;
-                }
+            for &i in own.block(k) {
                 let find = |m: &Module, a: Attr| m.insts[i].get_str(a).and_then(|n| index.get(n)).copied();
                 match m.insts[i].opcode {
                     Opcode::UnconditionalBranch => {
@@ -373,11 +429,13 @@ fn streams(
     }
     for (k, after, j) in extra {
         let list = &mut m.blocks[blocks[k]].insts;
-        let at = list.iter().position(|x| *x == after).map_or(list.len(), |x| x + 1);
+        let at = list.iter().rposition(|x| *x == after).map_or(list.len(), |x| x + 1);
         list.insert(at, j);
     }
-    for b in &blocks {
-        m.blocks[*b].insts.retain(|i| !dropped.contains(i));
+    if !dropped.is_empty() {
+        for b in &blocks {
+            m.blocks[*b].insts.retain(|i| !dropped.contains(i));
+        }
     }
     out
 }
@@ -410,7 +468,7 @@ fn negate(i: &mut Inst) {
 
 /// Instructions of a type on a core in program order: by block, then position.
 fn in_order(m: &Module, op: Opcode) -> Vec<InstId> {
-    m.walk().into_iter().map(|(_, _, i)| i).filter(|i| m.insts[*i].opcode == op).collect()
+    flat(m).filter(|i| m.insts[*i].opcode == op).collect()
 }
 
 /// Step 5: the k-th swap of each core.
@@ -443,9 +501,9 @@ fn pair_swaps(p: &Program, geo: &Geometry, diags: &mut Vec<Diagnostic>) -> Vec<S
     }
     let mut out = Vec::new();
     for (k, (&i, &j)) in a.iter().zip(b).enumerate() {
-        let ops = |c: usize, i: InstId| -> Option<(tandem_bir::AccessPattern, tandem_bir::AccessPattern)> {
+        let ops = |c: usize, i: InstId| {
             let x = &p.modules[c].insts[i];
-            Some((x.ins.first()?.as_ap()?.clone(), x.outs.first()?.as_ap()?.clone()))
+            Some((x.ins.first()?.as_ap()?, x.outs.first()?.as_ap()?))
         };
         let (Some((s0, d0)), Some((s1, d1))) = (ops(0, i), ops(1, j)) else {
             diags.push(Diagnostic::new(codes::N0009, format!("swap {k} lacks an operand")).inst(
@@ -460,7 +518,7 @@ fn pair_swaps(p: &Program, geo: &Geometry, diags: &mut Vec<Diagnostic>) -> Vec<S
                 && s.num_partitions() == d.num_partitions()
                 && s.elems_per_partition() == d.elems_per_partition()
         };
-        if !fits(&s0, &d1) || !fits(&s1, &d0) || s0.dtype != s1.dtype {
+        if !fits(s0, d1) || !fits(s1, d0) || s0.dtype != s1.dtype {
             diags.push(
                 Diagnostic::new(codes::N0009, format!("the tiles of swap {k} do not match"))
                     .inst(p, &p.modules[0], i)
@@ -470,9 +528,9 @@ fn pair_swaps(p: &Program, geo: &Geometry, diags: &mut Vec<Diagnostic>) -> Vec<S
         }
         let place = |c: usize, a: &tandem_bir::AccessPattern| {
             let m = &p.modules[c];
-            crate::encode::desc::to_physical(a, &m.memlocs[a.loc], geo).map(|a| a.offset).ok()
+            crate::encode::desc::start_on_chip(a, &m.memlocs[a.loc], geo).ok()
         };
-        if place(0, &d0) != place(1, &d1) {
+        if place(0, d0) != place(1, d1) {
             diags.push(
                 Diagnostic::new(codes::N0010, format!("asymmetric swap buffers in swap {k}"))
                     .inst(p, &p.modules[0], i)
@@ -490,30 +548,27 @@ fn pair_swaps(p: &Program, geo: &Geometry, diags: &mut Vec<Diagnostic>) -> Vec<S
 /// Step 8: barriers. Ids are equal on all cores and distinct across barriers.
 fn number_barriers(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Barrier> {
     let lists: Vec<Vec<InstId>> = p.modules.iter().map(|m| in_order(m, Opcode::CoreBarrier)).collect();
-    let n = p.modules.len() as i64;
-    let cores_of = |p: &Program, c: usize, i: InstId| -> Vec<i64> {
-        let l = p.modules[c].insts[i].get_ints(Attr::Cores).to_vec();
-        if l.is_empty() { (0..n).collect() } else { l }
-    };
-    let mut out: Vec<Barrier> = Vec::new();
-    let mut by_name: FxHashMap<String, usize> = FxHashMap::default();
-    let mut sets: Vec<(InstId, usize, i64)> = Vec::new();
+    let all: Vec<i64> = (0..p.modules.len() as i64).collect();
+    let mut out: Vec<Barrier> = Vec::with_capacity(lists.first().map_or(0, Vec::len));
+    // ids by name, and by core in order
+    let mut by_name = NameTable::default();
+    let mut of_core: Vec<Vec<u32>> = vec![Vec::new(); p.modules.len()];
+    let mut sets: Vec<Vec<u32>> = Vec::with_capacity(lists.len());
     for (c, list) in lists.iter().enumerate() {
+        let m = &p.modules[c];
+        let mut ids = Vec::with_capacity(list.len());
         for (ordinal, &i) in list.iter().enumerate() {
-            let name = p.modules[c].insts[i].name.clone();
-            let members = cores_of(p, c, i);
-            let id = if let Some(&id) = by_name.get(name.as_str()) {
-                id
+            let name = &m.insts[i].name;
+            let members = match m.insts[i].get_ints(Attr::Cores) {
+                [] => &all[..],
+                l => l,
+            };
+            let id = if let Some(id) = by_name.get(name) {
+                id.index()
             } else {
                 // the same ordinal among barriers of the same cores, else a new one
-                let same = (c > 0).then(|| {
-                    out.iter()
-                        .enumerate()
-                        .filter(|(_, b)| b.cores.iter().any(|x| *x as usize == c))
-                        .nth(ordinal)
-                        .map(|(k, _)| k)
-                });
-                match same.flatten() {
+                let same = of_core.get(c).filter(|_| c > 0).and_then(|l| l.get(ordinal)).map(|k| *k as usize);
+                match same {
                     Some(id) if out[id].members.iter().all(|m| m.core.index() != c) => {
                         diags.push(
                             Diagnostic::new(
@@ -523,19 +578,23 @@ fn number_barriers(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Barrier>
                                     out[id].name
                                 ),
                             )
-                            .inst(p, &p.modules[c], i)
+                            .inst(p, m, i)
                             .note("the vendor's verifier reports 1187 to 1189"),
                         );
                         id
                     }
                     _ => {
-                        out.push(Barrier {
-                            name: name.clone(),
-                            cores: members.iter().filter_map(|c| u32::try_from(*c).ok()).collect(),
-                            members: Vec::new(),
-                        });
-                        by_name.insert(name.to_string(), out.len() - 1);
-                        out.len() - 1
+                        let id = out.len() as u32;
+                        let cores: Vec<u32> = members.iter().filter_map(|c| u32::try_from(*c).ok()).collect();
+                        for k in 0..of_core.len() {
+                            if cores.contains(&(k as u32)) {
+                                of_core[k].push(id);
+                            }
+                        }
+                        let members = Vec::with_capacity(cores.len());
+                        out.push(Barrier { name: name.clone(), cores, members });
+                        let _ = by_name.insert(name, InstId::from_u32(id));
+                        id as usize
                     }
                 }
             };
@@ -543,12 +602,13 @@ fn number_barriers(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Barrier>
             if b.cores.iter().map(|c| i64::from(*c)).ne(members.iter().copied()) {
                 diags.push(
                     Diagnostic::new(codes::N0011, format!("barrier {id}: the cores of `{name}` differ"))
-                        .inst(p, &p.modules[c], i),
+                        .inst(p, m, i),
                 );
             }
             b.members.push(InstRef { core: CoreId(c as u32), inst: i });
-            sets.push((i, c, id as i64));
+            ids.push(id as u32);
         }
+        sets.push(ids);
     }
     for (id, b) in out.iter().enumerate() {
         for c in &b.cores {
@@ -567,19 +627,20 @@ fn number_barriers(p: &mut Program, diags: &mut Vec<Diagnostic>) -> Vec<Barrier>
         }
     }
     // every core meets them in one order
-    for c in 0..lists.len() {
-        let order: Vec<i64> = sets.iter().filter(|(_, k, _)| *k == c).map(|(_, _, id)| *id).collect();
-        if order.windows(2).any(|w| w[0] > w[1]) {
+    for (c, ids) in sets.iter().enumerate() {
+        if ids.windows(2).any(|w| w[0] > w[1]) {
             diags.push(Diagnostic::new(
                 codes::N0011,
                 format!("core {c} meets its barriers in another order than core 0"),
             ));
         }
     }
-    for (i, c, id) in sets {
-        let inst = &mut p.modules[c].insts[i];
-        inst.set(Attr::Id, id);
-        inst.set(Attr::RuntimeSemaphore, i64::from(SEM_BARRIER) + id % 8);
+    for (c, (list, ids)) in lists.into_iter().zip(sets).enumerate() {
+        for (i, id) in list.into_iter().zip(ids) {
+            let inst = &mut p.modules[c].insts[i];
+            inst.set(Attr::Id, i64::from(id));
+            inst.set(Attr::RuntimeSemaphore, i64::from(SEM_BARRIER) + i64::from(id % 8));
+        }
     }
     out
 }
@@ -615,14 +676,19 @@ fn number_tokens(p: &Program, diags: &mut Vec<Diagnostic>) -> Vec<Token> {
             out[id].members.push(InstRef { core: CoreId(c as u32), inst: i });
         }
     }
+    if out.is_empty() {
+        return out;
+    }
     for (c, m) in p.modules.iter().enumerate() {
-        for (_, _, i) in m.walk() {
+        let token: Vec<Option<usize>> =
+            m.memlocs.keys().map(|l| by_name.get(&name_of(c, l)).copied()).collect();
+        for i in flat(m) {
             let inst = &m.insts[i];
             if inst.opcode == Opcode::CoreBarrier {
                 continue;
             }
             for a in inst.outs.iter().filter_map(Operand::as_ap) {
-                if let Some(&t) = by_name.get(&name_of(c, a.loc)) {
+                if let Some(t) = token.get(a.loc.index()).copied().flatten() {
                     let w = &mut out[t].writers;
                     if !w.contains(&(c as u32)) {
                         w.push(c as u32);

@@ -8,21 +8,28 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tandem_bir::diag::{Diagnostic, codes};
+use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{BlockId, EngineKind, InstId, Module, Opcode, Program};
 
 /// Orders the blocks of a core; C0405 where there is no order.
 pub fn edges_lead_back(program: &Program, m: &mut Module, blocks: &[BlockId], diags: &mut Vec<Diagnostic>) {
+    let mut places = Places { of: vec![0; m.insts.len()], first: 1 };
     for &b in blocks {
         let list = &m.blocks[b].insts;
-        let at: FxHashMap<InstId, usize> = list.iter().enumerate().map(|(k, i)| (*i, k)).collect();
-        let back =
-            |k: usize, i: &InstId| m.insts[*i].deps.iter().all(|d| at.get(&d.inst).is_none_or(|p| *p < k));
-        if list.iter().enumerate().all(|(k, i)| back(k, i)) {
-            continue;
+        for (k, i) in list.iter().enumerate() {
+            if let Some(p) = places.of.get_mut(i.index()) {
+                *p = places.first + k as u32;
+            }
         }
-        match sorted(m, list, &at) {
-            Ok(order) => m.blocks[b].insts = order,
-            Err(i) => diags.push(
+        let back =
+            |k: usize, i: &InstId| m.insts[*i].deps.iter().all(|d| places.get(d.inst).is_none_or(|p| p < k));
+        let sound = list.iter().enumerate().all(|(k, i)| back(k, i));
+        let order = if sound { None } else { Some(sorted(m, list, &places)) };
+        places.first += list.len() as u32;
+        match order {
+            None => {}
+            Some(Ok(order)) => m.blocks[b].insts = order,
+            Some(Err(i)) => diags.push(
                 Diagnostic::new(codes::C0405, "the queues of a core wait for each other")
                     .inst(program, m, i)
                     .note("following edges and the order of the engines leads back to this instruction"),
@@ -31,8 +38,20 @@ pub fn edges_lead_back(program: &Program, m: &mut Module, blocks: &[BlockId], di
     }
 }
 
+/// Places of instructions in the block at hand: what an earlier block left is below its first.
+struct Places {
+    of: Vec<u32>,
+    first: u32,
+}
+
+impl Places {
+    fn get(&self, i: InstId) -> Option<usize> {
+        self.of.get(i.index())?.checked_sub(self.first).map(|k| k as usize)
+    }
+}
+
 /// The list in an order in which edges lead back, or an instruction that can never start.
-fn sorted(m: &Module, list: &[InstId], at: &FxHashMap<InstId, usize>) -> Result<Vec<InstId>, InstId> {
+fn sorted(m: &Module, list: &[InstId], at: &Places) -> Result<Vec<InstId>, InstId> {
     let fence = |i: InstId| {
         let op = m.insts[i].opcode;
         matches!(op, Opcode::CoreBarrier | Opcode::AllEngineBarrier) || op.is_terminator()
@@ -50,7 +69,7 @@ fn sorted(m: &Module, list: &[InstId], at: &FxHashMap<InstId, usize>) -> Result<
         let mut after: Vec<Vec<usize>> = vec![Vec::new(); to - from];
         let mut last: FxHashMap<EngineKind, usize> = FxHashMap::default();
         for (k, i) in list[from..to].iter().enumerate() {
-            let before = m.insts[*i].deps.iter().filter_map(|d| at.get(&d.inst)).copied();
+            let before = m.insts[*i].deps.iter().filter_map(|d| at.get(d.inst));
             for p in before {
                 if p >= to || p == from + k {
                     return Err(*i);

@@ -23,9 +23,12 @@ const NONE: u8 = u8::MAX;
 /// The most registers that are live at one time, when it is too large.
 pub fn number(m: &Module, func: FuncId, used: &[EngineKind], limit: usize) -> Result<Vec<u8>, usize> {
     let mut numbers = vec![NONE; m.regs.len()];
+    if numbers.is_empty() {
+        return Ok(numbers);
+    }
     let mut order: Vec<RegId> = Vec::new();
     let mut seen = vec![false; m.regs.len()];
-    for (_, _, i) in m.walk() {
+    for i in super::flat(m) {
         uses(&m.insts[i], &mut |r, _| {
             if let Some(s) = seen.get_mut(r.index())
                 && !std::mem::replace(s, true)

@@ -5,17 +5,25 @@
 use rustc_hash::FxHashMap;
 use tandem_bir::diag::{Diagnostic, Site, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{AddressSpace, CoreId, MemLocId, MemoryType, Module, Operand, Program};
+use tandem_bir::{AddressSpace, CoreId, InstId, MemLocId, MemoryType, Module, Operand, Program};
 
 /// Gives every alias the placement of its owner. Running it twice changes nothing.
 ///
 /// # Errors
 /// N0003 to N0007 and N0021; every finding is reported.
 pub fn remote_addr_map(p: &mut Program, diags: &mut Vec<Diagnostic>) {
+    let used: Vec<Vec<bool>> = p.modules.iter().map(used_locations).collect();
+    map_addresses(p, &used, diags);
+}
+
+/// The same, told per core which locations instructions name.
+pub(super) fn map_addresses(p: &mut Program, used: &[Vec<bool>], diags: &mut Vec<Diagnostic>) {
+    if p.modules.iter().flat_map(|m| m.memlocs.values()).all(|l| l.remote_local_target.is_none()) {
+        return;
+    }
     let mut copies = Vec::new();
     let index = OwnerIndex::new(p);
-    for (c, m) in p.modules.iter().enumerate() {
-        let used = used_locations(m);
+    for ((c, m), used) in p.modules.iter().enumerate().zip(used) {
         for (l, loc) in m.memlocs.iter() {
             let Some(t) = &loc.remote_local_target else { continue };
             let site = || Site { core: m.core, path: loc.name.to_string(), ..Site::default() };
@@ -145,23 +153,32 @@ impl<'p> OwnerIndex<'p> {
 /// Which locations an instruction of the module names.
 pub fn used_locations(m: &Module) -> Vec<bool> {
     let mut used = vec![false; m.memlocs.len()];
-    for (_, _, i) in m.walk() {
-        let i = &m.insts[i];
-        for a in i.operands().filter_map(Operand::as_ap) {
+    let mut note = |i: InstId| {
+        for a in m.insts[i].operands().filter_map(Operand::as_ap) {
             if let Some(u) = used.get_mut(a.loc.index()) {
                 *u = true;
             }
         }
+    };
+    if m.may_have_regions() {
+        m.walk().into_iter().for_each(|(_, _, i)| note(i));
+    } else {
+        super::flat(m).for_each(note);
     }
     used
 }
 
 /// Names unique per core, addresses known, shared DRAM equal on all cores.
 pub fn check_locations(p: &Program, diags: &mut Vec<Diagnostic>) {
+    let used: Vec<Vec<bool>> = p.modules.iter().map(used_locations).collect();
+    check_used(p, &used, diags);
+}
+
+/// The same, told per core which locations instructions name.
+pub(super) fn check_used(p: &Program, used: &[Vec<bool>], diags: &mut Vec<Diagnostic>) {
     let mut shared: FxHashMap<&str, (usize, u64)> = FxHashMap::default();
-    for (c, m) in p.modules.iter().enumerate() {
+    for ((c, m), used) in p.modules.iter().enumerate().zip(used) {
         let mut seen: FxHashMap<&str, MemLocId> = FxHashMap::default();
-        let used = used_locations(m);
         for (l, loc) in m.memlocs.iter() {
             if !used[l.index()] {
                 continue;

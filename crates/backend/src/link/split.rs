@@ -19,27 +19,26 @@ fn shape(a: &AccessPattern, l: &MemoryLocation, geo: &Geometry) -> WireResult<Vi
     view(a, place(l), geo, None)
 }
 
-/// Cuts a plain copy so that every piece fits; other transfers stay whole.
+/// Cuts a plain copy so that every piece fits; other transfers stay whole. What it became is added to a list.
 ///
 /// # Errors
 /// N0026 when no cut fits.
-pub fn split_copy(m: &mut Module, i: InstId, geo: &Geometry) -> WireResult<Vec<InstId>> {
+pub fn split_copy(m: &mut Module, i: InstId, geo: &Geometry, out: &mut Vec<InstId>) -> WireResult<()> {
     let inst = &m.insts[i];
-    if !is_plain(inst) {
-        return Ok(vec![i]);
-    }
-    let (Some(src), Some(dst)) = (
-        inst.ins.first().and_then(Operand::as_ap).cloned(),
-        inst.outs.first().and_then(Operand::as_ap).cloned(),
-    ) else {
-        return Ok(vec![i]);
+    let (Some(src), Some(dst)) =
+        (inst.ins.first().and_then(Operand::as_ap), inst.outs.first().and_then(Operand::as_ap))
+    else {
+        out.push(i);
+        return Ok(());
     };
-    let (ls, ld) = (m.memlocs[src.loc].clone(), m.memlocs[dst.loc].clone());
+    let (ls, ld) = (&m.memlocs[src.loc], &m.memlocs[dst.loc]);
     // a location of the module is never the physical memory's id here
     let fits = |a: &AccessPattern, l: &MemoryLocation| shape(a, l, geo).is_ok_and(|v| v.fits());
-    if fits(&src, &ls) && fits(&dst, &ld) {
-        return Ok(vec![i]);
+    if !is_plain(inst) || fits(src, ls) && fits(dst, ld) {
+        out.push(i);
+        return Ok(());
     }
+    let (src, dst, ls, ld) = (src.clone(), dst.clone(), ls.clone(), ld.clone());
     let total = src.num_elems();
     if total == 0 || dst.num_elems() != total {
         return Err(WireError::new(
@@ -66,7 +65,6 @@ pub fn split_copy(m: &mut Module, i: InstId, geo: &Geometry) -> WireResult<Vec<I
         }
         let base = m.insts[i].clone();
         let n = pieces.len();
-        let mut out = Vec::with_capacity(n);
         for (k, (a, b)) in pieces.into_iter().enumerate() {
             let mut x = base.clone();
             x.ins = vec![Operand::Ap(a)];
@@ -81,7 +79,7 @@ pub fn split_copy(m: &mut Module, i: InstId, geo: &Geometry) -> WireResult<Vec<I
                 out.push(m.insts.push(x));
             }
         }
-        return Ok(out);
+        return Ok(());
     }
     Err(WireError::new(
         codes::N0026,

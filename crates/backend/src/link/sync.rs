@@ -77,55 +77,68 @@ fn max(a: &mut Clock, b: &Clock) {
     }
 }
 
-/// What the walk over a block knows of an instruction.
+/// What the walk over a block knows of an instruction. Its place in the list of these is that in the block.
 struct Known {
-    /// Place in the block's list.
-    order: u32,
     /// Source of its completion, and which completion of it this is.
     source: u8,
     pos: u32,
     /// Position of the notice it sends; 0 for none.
     notice: u32,
-    /// What has completed when it has.
-    after: Clock,
 }
 
-/// The instructions of a block that were walked over, by id. One table serves all blocks.
+/// The instructions of a block that were walked over. One table serves all blocks.
 #[derive(Default)]
 struct Walked {
-    /// Place in `list` plus one, by instruction; 0 for none.
+    /// Place in the block, counted on from those of the blocks before, plus one; 0 for none.
     at: Vec<u32>,
+    /// Places of earlier blocks.
+    before: u32,
     list: Vec<Known>,
-    ids: Vec<InstId>,
+    /// Sources that the block has. Programs use few of them, so clocks are kept for these only.
+    live: Vec<u8>,
+    /// What has completed when an instruction has: a row of one number per live source.
+    after: Vec<u32>,
 }
 
 impl Walked {
-    fn get(&self, i: InstId) -> Option<&Known> {
-        let k = (*self.at.get(i.index())?).checked_sub(1)?;
-        self.list.get(k as usize)
-    }
-    fn get_mut(&mut self, i: InstId) -> Option<&mut Known> {
-        let k = (*self.at.get(i.index())?).checked_sub(1)?;
-        self.list.get_mut(k as usize)
-    }
-    fn insert(&mut self, i: InstId, known: Known) {
-        if self.at.len() <= i.index() {
-            self.at.resize(i.index() + 1, 0);
-        }
-        self.list.push(known);
-        self.ids.push(i);
-        if let Some(at) = self.at.get_mut(i.index()) {
-            *at = self.list.len() as u32;
-        }
-    }
-    /// Forgets a block in the time that it took.
-    fn clear(&mut self) {
-        for i in self.ids.drain(..) {
-            if let Some(at) = self.at.get_mut(i.index()) {
-                *at = 0;
-            }
-        }
+    /// Forgets a block; the next has these sources and so many instructions.
+    fn start(&mut self, live: Vec<u8>, insts: usize, ids: usize) {
+        self.before += self.list.len() as u32;
         self.list.clear();
+        self.after.clear();
+        self.list.reserve_exact(insts);
+        self.after.reserve_exact(insts * live.len());
+        self.live = live;
+        if self.at.len() < ids {
+            self.at.resize(ids, 0);
+        }
+    }
+    /// Place of an instruction of this block.
+    fn place(&self, i: InstId) -> Option<u32> {
+        self.at.get(i.index())?.checked_sub(self.before + 1)
+    }
+    fn get(&self, place: u32) -> Option<(&Known, &[u32])> {
+        let (k, n) = (place as usize, self.live.len());
+        Some((self.list.get(k)?, self.after.get(k * n..(k + 1) * n)?))
+    }
+    fn push(&mut self, i: InstId, known: Known, after: &Clock) {
+        self.list.push(known);
+        self.after.extend(self.live.iter().map(|s| after[usize::from(*s)]));
+        if let Some(at) = self.at.get_mut(i.index()) {
+            *at = self.before + self.list.len() as u32;
+        }
+    }
+    fn set_after(&mut self, place: u32, after: &Clock) {
+        let (k, n) = (place as usize, self.live.len());
+        for (x, s) in self.after.iter_mut().skip(k * n).take(n).zip(&self.live) {
+            *x = after[usize::from(*s)];
+        }
+    }
+    fn max(&self, a: &mut Clock, row: &[u32]) {
+        for (s, y) in self.live.iter().zip(row) {
+            let x = &mut a[usize::from(*s)];
+            *x = (*x).max(*y);
+        }
     }
 }
 
@@ -139,7 +152,6 @@ pub fn allocate(m: &mut Module, blocks: &[BlockId], used: &[EngineKind]) -> (usi
             join_block(m, b, used);
         }
         let (w, p) = block(m, b, used, several, &mut walked);
-        walked.clear();
         totals.0 += w;
         totals.1 += p;
     }
@@ -148,8 +160,69 @@ pub fn allocate(m: &mut Module, blocks: &[BlockId], used: &[EngineKind]) -> (usi
 
 /// Position of the terminators of a block.
 fn end_of(m: &Module, b: BlockId) -> usize {
-    let list = &m.blocks[b].insts;
-    list.iter().position(|i| m.insts[*i].opcode.is_terminator()).unwrap_or(list.len())
+    end_of_list(m, &m.blocks[b].insts)
+}
+
+/// Position of the first terminator of a list. Terminators stand at its end, one per engine.
+fn end_of_list(m: &Module, list: &[InstId]) -> usize {
+    list.len() - list.iter().rev().take_while(|i| m.insts[**i].opcode.is_terminator()).count()
+}
+
+/// How many completions of each source post up to a position: only those that somebody waits for do.
+struct Posts {
+    /// By source and position, from position 0.
+    upto: Vec<Vec<u32>>,
+}
+
+impl Posts {
+    fn of(
+        waits: &[(u8, u32)],
+        tail: &[(EngineKind, Vec<(u8, u32)>)],
+        walked: &Walked,
+        pos: &[u32; SOURCES],
+    ) -> Posts {
+        let mut upto: Vec<Vec<u32>> = vec![Vec::new(); FIRST_NOTICE];
+        let mut mark = |s: u8, p: u32| {
+            // every notice posts, whether or not somebody waits for it
+            let Some(list) = upto.get_mut(usize::from(s)) else { return };
+            if list.is_empty() {
+                list.resize(pos[usize::from(s)] as usize + 1, 0);
+            }
+            if let Some(x) = list.get_mut(p as usize) {
+                *x = 1;
+            }
+        };
+        for (s, p) in waits.iter().chain(tail.iter().flat_map(|(_, w)| w)) {
+            mark(*s, *p);
+        }
+        // a transfer that notifies completes for its own core too: the peer takes the number of that semaphore
+        for w in walked.list.iter().filter(|w| w.notice > 0) {
+            mark(w.source, w.pos);
+        }
+        for list in &mut upto {
+            let mut n = 0;
+            for x in list {
+                n += *x;
+                *x = n;
+            }
+        }
+        Posts { upto }
+    }
+    /// Some completion of a source posts.
+    fn any(&self, source: usize) -> bool {
+        self.upto.get(source).is_some_and(|l| !l.is_empty())
+    }
+    /// Waits for completions.
+    fn waits(&self, m: &Module, at: &[Vec<InstId>; SOURCES], list: &[(u8, u32)]) -> Vec<SemWait> {
+        list.iter()
+            .map(|&(s, p)| {
+                let s = usize::from(s);
+                let upto = self.upto.get(s).map_or(p, |l| l.get(p as usize).copied().unwrap_or(0));
+                let from = at[s].get(p as usize - 1).map(|i| m.insts[*i].name.clone());
+                SemWait { sem: semaphore(s), value: i64::from(upto), from, extra: None }
+            })
+            .collect()
+    }
 }
 
 /// Makes sure that a block ends in a join.
@@ -181,10 +254,18 @@ fn clones(m: &mut Module, name: &str, opcode: Opcode, used: &[EngineKind]) -> Ve
         .collect()
 }
 
-/// What the walk over a block finds for an instruction.
-struct Need {
-    /// `(source, position)` waits.
-    waits: Vec<(usize, u32)>,
+/// The sources that complete in a block, in order.
+fn live_sources(m: &Module, list: &[InstId]) -> Vec<u8> {
+    let mut live = [false; SOURCES];
+    for i in list {
+        let i = &m.insts[*i];
+        let s = source(m, i);
+        live[s] = true;
+        if s >= FIRST_QUEUE && notified_core(m, i).is_some() {
+            live[s + QUEUES] = true;
+        }
+    }
+    (0..SOURCES as u8).filter(|s| live[usize::from(*s)]).collect()
 }
 
 fn block(
@@ -194,14 +275,18 @@ fn block(
     several: bool,
     walked: &mut Walked,
 ) -> (usize, usize) {
-    let list = m.blocks[b].insts.clone();
+    let list = std::mem::take(&mut m.blocks[b].insts);
+    walked.start(live_sources(m, &list), list.len(), m.insts.len());
     let mut pos = [0u32; SOURCES];
     // instruction at (source, position)
     let mut at: [Vec<InstId>; SOURCES] = Default::default();
     let mut known: [Clock; 5] = [[0; SOURCES]; 5];
     let mut queue_clock: [Clock; SOURCES] = [[0; SOURCES]; SOURCES];
-    let mut needs: Vec<(InstId, Need)> = Vec::with_capacity(list.len());
-    let mut fence: Option<InstId> = None;
+    // `(source, position)` waits, and where those of each instruction end
+    let mut waits: Vec<(u8, u32)> = Vec::new();
+    let mut ends: Vec<u32> = Vec::with_capacity(list.len());
+    let mut producers: Vec<u32> = Vec::new();
+    let mut fence: Option<u32> = None;
     let mut k = 0;
     while k < list.len() {
         let id = list[k];
@@ -212,10 +297,9 @@ fn block(
             let mut joined: Clock = [0; SOURCES];
             for &g in group {
                 let e = engine_index(m.insts[g].engine).unwrap_or(0);
-                let mut waits = Vec::new();
                 for q in own_transfers(e) {
                     if known[e][q] < pos[q] {
-                        waits.push((q, pos[q]));
+                        waits.push((q as u8, pos[q]));
                         known[e][q] = pos[q];
                         let c = queue_clock[q];
                         max(&mut known[e], &c);
@@ -224,62 +308,59 @@ fn block(
                 pos[e] += 1;
                 at[e].push(g);
                 known[e][e] = pos[e];
-                let (order, source) = (k as u32, e as u8);
-                walked.insert(g, Known { order, source, pos: pos[e], notice: 0, after: known[e] });
+                walked.push(g, Known { source: e as u8, pos: pos[e], notice: 0 }, &known[e]);
                 max(&mut joined, &known[e]);
-                needs.push((g, Need { waits }));
+                ends.push(waits.len() as u32);
             }
-            for &g in group {
+            for (n, &g) in group.iter().enumerate() {
                 let e = engine_index(m.insts[g].engine).unwrap_or(0);
                 max(&mut known[e], &joined);
-                if let Some(w) = walked.get_mut(g) {
-                    w.after = known[e];
-                }
+                walked.set_after((k + n) as u32, &known[e]);
             }
             k += n;
             continue;
         }
-        let e = engine_index(m.insts[id].engine).unwrap_or(0);
-        let s = source(m, &m.insts[id]);
-        let addressed = reads_its_address(&m.insts[id]);
-        let mut producers: Vec<InstId> =
-            m.insts[id].deps.iter().map(|d| d.inst).filter(|d| walked.get(*d).is_some()).collect();
+        let inst = &m.insts[id];
+        let e = engine_index(inst.engine).unwrap_or(0);
+        let s = source(m, inst);
+        let addressed = s >= FIRST_QUEUE && reads_its_address(inst);
+        producers.clear();
+        producers.extend(inst.deps.iter().filter_map(|d| walked.place(d.inst)));
         if op == Opcode::CoreBarrier {
-            producers.extend(at.iter().filter_map(|l| l.last().copied()));
+            producers.extend(at.iter().filter_map(|l| walked.place(*l.last()?)));
         }
         producers.extend(fence);
-        producers.sort_unstable_by_key(|p| std::cmp::Reverse(walked.get(*p).map_or(0, |w| w.order)));
+        producers.sort_unstable_by(|a, b| b.cmp(a));
         producers.dedup();
-        let mut waits = Vec::new();
         let mut own: Clock = known[e];
         if op == Opcode::CoreBarrier {
             for n in FIRST_NOTICE..SOURCES {
                 if known[e][n] < pos[n] {
-                    waits.push((n, pos[n]));
+                    waits.push((n as u8, pos[n]));
                     known[e][n] = pos[n];
                 }
             }
         }
-        for p in producers {
-            let Some(w) = walked.get(p) else { continue };
+        for &p in &producers {
+            let Some((w, after)) = walked.get(p) else { continue };
             let (ps, pp) = (usize::from(w.source), w.pos);
             if w.notice > 0 && known[e][ps + QUEUES] < w.notice {
-                waits.push((ps + QUEUES, w.notice));
+                waits.push(((ps + QUEUES) as u8, w.notice));
                 known[e][ps + QUEUES] = w.notice;
             }
             // Transfers of a queue move their data in order, but their addresses are made when they are issued.
             if known[e][ps] >= pp || (s == ps && s >= FIRST_QUEUE && !addressed) {
                 continue;
             }
-            waits.push((ps, pp));
-            max(&mut known[e], &w.after);
-            max(&mut own, &w.after);
+            waits.push((w.source, pp));
+            walked.max(&mut known[e], after);
+            walked.max(&mut own, after);
             known[e][ps] = known[e][ps].max(pp);
         }
         pos[s] += 1;
         at[s].push(id);
         let mut notice = 0;
-        if s >= FIRST_QUEUE && notified_core(m, &m.insts[id]).is_some() {
+        if s >= FIRST_QUEUE && notified_core(m, inst).is_some() {
             pos[s + QUEUES] += 1;
             at[s + QUEUES].push(id);
             notice = pos[s + QUEUES];
@@ -293,24 +374,23 @@ fn block(
             own[s] = pos[s];
             queue_clock[s] = own;
         }
-        walked.insert(id, Known { order: k as u32, source: s as u8, pos: pos[s], notice, after: own });
+        walked.push(id, Known { source: s as u8, pos: pos[s], notice }, &own);
         if op == Opcode::CoreBarrier {
-            fence = Some(id);
+            fence = Some(k as u32);
         }
-        needs.push((id, Need { waits }));
+        ends.push(waits.len() as u32);
         k += 1;
     }
 
     // streams that end here wait for their transfers
-    let ends = !several;
-    let mut tail: Vec<(EngineKind, Vec<(usize, u32)>)> = Vec::new();
-    if ends {
+    let mut tail: Vec<(EngineKind, Vec<(u8, u32)>)> = Vec::new();
+    if !several {
         for e in used {
             let x = engine_index(*e).unwrap_or(0);
-            let w: Vec<(usize, u32)> = own_transfers(x)
+            let w: Vec<(u8, u32)> = own_transfers(x)
                 .into_iter()
                 .filter(|q| known[x][*q] < pos[*q])
-                .map(|q| (q, pos[q]))
+                .map(|q| (q as u8, pos[q]))
                 .collect();
             if !w.is_empty() {
                 tail.push((*e, w));
@@ -318,34 +398,19 @@ fn block(
         }
     }
 
-    // posts
-    let mut posts: [Vec<u32>; SOURCES] = Default::default();
-    for (s, p) in needs.iter().flat_map(|(_, n)| &n.waits).chain(tail.iter().flat_map(|(_, w)| w)) {
-        posts[*s].push(*p);
-    }
-    // a transfer that notifies completes for its own core too: the peer takes the number of that semaphore
-    for w in walked.list.iter().filter(|w| w.notice > 0) {
-        posts[usize::from(w.source)].push(w.pos);
-    }
-    for p in &mut posts {
-        p.sort_unstable();
-        p.dedup();
-    }
-    // every notice posts, whether or not somebody waits for it
-    let value = |s: usize, p: u32| -> i64 {
-        if s >= FIRST_NOTICE { i64::from(p) } else { posts[s].partition_point(|x| *x <= p) as i64 }
-    };
+    let posts = Posts::of(&waits, &tail, walked, &pos);
     let mut num_posts = 0;
-    for (s, list) in posts.iter().enumerate().take(FIRST_NOTICE) {
-        for p in list {
-            let Some(&id) = at[s].get(*p as usize - 1) else { continue };
+    for (s, list) in posts.upto.iter().enumerate() {
+        for (p, w) in list.windows(2).enumerate() {
+            let Some(&id) = at[s].get(p).filter(|_| w[0] < w[1]) else { continue };
             num_posts += 1;
             let sync = m.insts[id].more_mut().sync.get_or_insert_default();
+            sync.on_update.reserve_exact(1);
             sync.on_update.push(SemUpdate { sem: semaphore(s), value: 1, ..SemUpdate::default() });
         }
     }
-    for id in &list {
-        if let Some(w) = walked.get(*id).filter(|w| w.notice > 0)
+    for (id, w) in list.iter().zip(&walked.list) {
+        if w.notice > 0
             && let Some(to) = notified_core(m, &m.insts[*id])
         {
             let sem = semaphore(usize::from(w.source));
@@ -356,45 +421,42 @@ fn block(
     }
     let mut num_waits = 0;
     let mut out: Vec<InstId> = Vec::with_capacity(list.len());
-    for (id, need) in needs {
-        let mut waits: Vec<SemWait> =
-            need.waits.iter().map(|&(s, p)| wait(m, &at, s, p, value(s, p))).collect();
-        num_waits += waits.len();
-        waits.sort_by_key(|w| w.sem);
+    let mut from = 0;
+    for (&id, to) in list.iter().zip(ends) {
+        let own = waits.get_mut(from..to as usize).unwrap_or(&mut []);
+        from = to as usize;
+        num_waits += own.len();
+        own.sort_by_key(|(s, _)| semaphore(usize::from(*s)));
         let room = if m.insts[id].opcode == Opcode::EventSemaphore { 2 } else { 1 };
-        let name = m.insts[id].name.clone();
-        let (engine, loc) = (m.insts[id].engine, m.insts[id].loc);
+        let mut rest: &[(u8, u32)] = own;
         let mut n = 0;
-        while waits.len() > room {
-            let take = waits.len().min(2).min(waits.len() - room);
-            let first: Vec<SemWait> = waits.drain(..take).collect();
-            let mut e = event(&format!("{name}-wait{n}"), engine, first);
-            e.loc = loc;
+        while rest.len() > room {
+            let (first, more) = rest.split_at(2.min(rest.len() - room));
+            let name = format!("{}-wait{n}", m.insts[id].name);
+            let mut e = event(&name, m.insts[id].engine, posts.waits(m, &at, first));
+            e.loc = m.insts[id].loc;
             out.push(m.insts.push(e));
+            rest = more;
             n += 1;
         }
-        if !waits.is_empty() {
-            m.insts[id].more_mut().sync.get_or_insert_default().on_wait.extend(waits);
+        if !rest.is_empty() {
+            let waits = posts.waits(m, &at, rest);
+            m.insts[id].more_mut().sync.get_or_insert_default().on_wait = waits;
         }
         out.push(id);
     }
     for (e, w) in tail {
-        let mut waits: Vec<SemWait> = w.iter().map(|&(s, p)| wait(m, &at, s, p, value(s, p))).collect();
-        num_waits += waits.len();
-        let mut n = 0;
-        while !waits.is_empty() {
-            let take = waits.len().min(2);
-            let first: Vec<SemWait> = waits.drain(..take).collect();
+        num_waits += w.len();
+        for (n, first) in w.chunks(2).enumerate() {
             let name = format!("{}-{e}-drain{n}", m.blocks[b].name);
-            let i = m.insts.push(event(&name, e, first));
-            let end = out.iter().position(|i| m.insts[*i].opcode.is_terminator()).unwrap_or(out.len());
+            let i = m.insts.push(event(&name, e, posts.waits(m, &at, first)));
+            let end = end_of_list(m, &out);
             out.insert(end, i);
-            n += 1;
         }
     }
     if several && num_posts > 0 {
         let sems: Vec<i64> = (0..SOURCES)
-            .filter(|s| !posts[*s].is_empty() || *s >= FIRST_NOTICE && pos[*s] > 0)
+            .filter(|s| posts.any(*s) || *s >= FIRST_NOTICE && pos[*s] > 0)
             .map(|s| i64::from(semaphore(s)))
             .collect();
         let name = m.blocks[b].name.clone();
@@ -405,7 +467,7 @@ fn block(
         reset.origin = Origin::Internal;
         let reset = m.insts.push(reset);
         let second = clones(m, &format!("{name}-reset-join"), Opcode::AllEngineBarrier, used);
-        let end = out.iter().position(|i| m.insts[*i].opcode.is_terminator()).unwrap_or(out.len());
+        let end = end_of_list(m, &out);
         out.splice(end..end, std::iter::once(reset).chain(second));
     }
     m.blocks[b].insts = out;
@@ -416,11 +478,6 @@ fn block(
 fn own_transfers(engine: usize) -> [usize; 4] {
     let q = FIRST_QUEUE + 2 * engine;
     [q, q + 1, q + QUEUES, q + 1 + QUEUES]
-}
-
-fn wait(m: &Module, at: &[Vec<InstId>; SOURCES], s: usize, p: u32, value: i64) -> SemWait {
-    let from = at[s].get(p as usize - 1).map(|i| m.insts[*i].name.clone());
-    SemWait { sem: semaphore(s), value, from, extra: None }
 }
 
 fn event(name: &str, engine: EngineKind, waits: Vec<SemWait>) -> Inst {
@@ -443,7 +500,7 @@ pub fn vnc_link(p: &mut Program, diags: &mut Vec<Diagnostic>) {
         .modules
         .iter()
         .map(|m| {
-            let all = m.walk().into_iter().map(|(_, _, i)| i);
+            let all = super::flat(m);
             all.filter(|i| !m.insts[*i].get_ints(Attr::RemoteNotification).is_empty()).collect()
         })
         .collect();
@@ -514,9 +571,8 @@ pub fn check_posts(p: &Program) -> Vec<Diagnostic> {
     // what other cores add, in all
     let mut remote: FxHashMap<(u32, u32), i64> = FxHashMap::default();
     for m in &p.modules {
-        for (_, _, i) in m.walk() {
-            let sync = m.insts[i].more.as_ref().and_then(|x| x.sync.as_ref());
-            for u in sync.map_or(&[][..], |s| s.on_update.as_slice()) {
+        for i in super::flat(m) {
+            for u in m.insts[i].sync().map_or(&[][..], |s| s.on_update.as_slice()) {
                 if let Some(t) = u.target_core {
                     *remote.entry((t, u.sem)).or_default() += u.value;
                 }
@@ -527,16 +583,18 @@ pub fn check_posts(p: &Program) -> Vec<Diagnostic> {
         for f in m.all_functions() {
             for b in &m.funcs[f].blocks {
                 let list = &m.blocks[*b].insts;
-                let sync = |i: &InstId| m.insts[*i].more.as_ref().and_then(|x| x.sync.as_ref());
-                let mut posts: FxHashMap<u32, i64> = FxHashMap::default();
+                let sync = |i: &InstId| m.insts[*i].sync();
+                let mut posts = [0i64; 256];
                 for u in list.iter().filter_map(sync).flat_map(|s| &s.on_update) {
-                    if u.target_core.is_none() {
-                        *posts.entry(u.sem).or_default() += u.value;
+                    if u.target_core.is_none()
+                        && let Some(n) = posts.get_mut(u.sem as usize)
+                    {
+                        *n += u.value;
                     }
                 }
                 for i in list {
                     for w in sync(i).map_or(&[][..], |s| s.on_wait.as_slice()) {
-                        let have = posts.get(&w.sem).copied().unwrap_or(0)
+                        let have = posts.get(w.sem as usize).copied().unwrap_or(0)
                             + remote.get(&(c as u32, w.sem)).copied().unwrap_or(0);
                         if w.sem > 255 || have < w.value {
                             let text = format!(

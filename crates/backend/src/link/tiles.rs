@@ -19,13 +19,7 @@ use tandem_bir::{
 pub fn split_tiles(m: &mut Module, i: InstId, arch: ArchLevel) -> Vec<InstId> {
     let whole = vec![i];
     let inst = &m.insts[i];
-    // every descriptor holds two dimensions
-    let simple = |a: &AccessPattern| {
-        a.pairs.len() <= 3
-            && a.pairs.iter().skip(1).all(|p| i16::try_from(p.step).is_ok() && (1..=65_535).contains(&p.num))
-    };
-    let all = inst.ins.iter().chain(&inst.outs).filter_map(Operand::as_ap);
-    if !element_wise(inst) || all.into_iter().all(simple) {
+    if simple(inst) || !element_wise(inst) {
         return whole;
     }
     let Ok(Plan::Rows(group)) = plan(inst, arch) else { return whole };
@@ -68,6 +62,20 @@ pub fn split_tiles(m: &mut Module, i: InstId, arch: ArchLevel) -> Vec<InstId> {
         return out;
     }
     whole
+}
+
+/// All operands fit any descriptor: every one holds two dimensions.
+pub(super) fn simple(i: &Inst) -> bool {
+    let fits = |o: &Operand| {
+        let Operand::Ap(a) = o else { return true };
+        let pairs = a.pairs.as_slice();
+        pairs.len() <= 3
+            && pairs
+                .iter()
+                .skip(1)
+                .all(|p| p.step >= -0x8000 && p.step < 0x8000 && p.num.wrapping_sub(1) < 65_535)
+    };
+    i.ins.iter().all(fits) && i.outs.iter().all(fits)
 }
 
 /// Every output element depends on the input elements of its place alone.

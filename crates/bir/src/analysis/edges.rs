@@ -44,9 +44,34 @@ struct Place {
     segment: u32,
 }
 
+/// There are plain blocks only, and every edge leads back inside its block, as in most programs.
+fn all_lead_back(m: &Module) -> bool {
+    if m.may_have_regions() {
+        return false;
+    }
+    let mut order = vec![0u32; m.insts.len()];
+    let mut n = 0u32;
+    for b in m.all_functions().flat_map(|f| &m.funcs[f].blocks) {
+        let first = n;
+        for i in &m.blocks[*b].insts {
+            n += 1;
+            // those of this block that stand before it have a number that is larger than that of the block's beginning
+            if m.insts[*i].deps.iter().any(|d| order.get(d.inst.index()).is_none_or(|p| *p <= first)) {
+                return false;
+            }
+            if let Some(o) = order.get_mut(i.index()) {
+                *o = n;
+            }
+        }
+    }
+    true
+}
+
 /// Edges that are never met: `(consumer, producer)`, in program order of the consumers.
 pub fn never_met(m: &Module) -> Vec<(InstId, InstId)> {
-    // Most programs have only edges that point backwards inside their block.
+    if all_lead_back(m) {
+        return Vec::new();
+    }
     let mut places: Vec<Option<Place>> = vec![None; m.insts.len()];
     let mut owner: FxHashMap<BlockId, InstId> = FxHashMap::default();
     let walk = m.walk();
@@ -63,7 +88,7 @@ pub fn never_met(m: &Module) -> Vec<(InstId, InstId)> {
         }
     }
     let mut graphs: FxHashMap<FuncId, (Cfg, FxHashMap<u32, Vec<bool>>)> = FxHashMap::default();
-    let mut out = Vec::new();
+    let mut out: Vec<(InstId, InstId)> = Vec::new();
     for &(_, block, id) in &walk {
         for d in &m.insts[id].deps {
             let (Some(c), Some(Some(p))) = (places[id.index()], places.get(d.inst.index()).copied()) else {
@@ -77,7 +102,9 @@ pub fn never_met(m: &Module) -> Vec<(InstId, InstId)> {
             } else {
                 behind(m, c, p, &places, &owner, &mut graphs)
             };
-            if later && !out.contains(&(id, d.inst)) {
+            // an edge may be given twice
+            let again = out.iter().rev().take_while(|(i, _)| *i == id).any(|(_, p)| *p == d.inst);
+            if later && !again {
                 out.push((id, d.inst));
             }
         }

@@ -190,6 +190,14 @@ impl Attrs {
     pub(crate) fn shrink_to_fit(&mut self) {
         super::fit(&mut self.0);
     }
+    /// Takes all values out; the room stays.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+    /// Becomes a copy of another set, in the room that is there.
+    pub fn copy_from(&mut self, other: &Attrs) {
+        self.0.clone_from(&other.0);
+    }
     /// Stores a value as given.
     pub(crate) fn put(&mut self, attr: Attr, value: AttrValue) {
         match self.0.binary_search_by_key(&attr, |(a, _)| *a) {

@@ -425,37 +425,46 @@ impl Inst {
     }
     /// A boolean attribute; false when it has no value or is not constant.
     pub fn get_bool(&self, attr: Attr) -> bool {
-        match (self.attrs.get(attr), self.raw_default(attr)) {
-            (Some(AttrValue::Bool(b)), _) => *b,
-            (Some(AttrValue::Int(i)), _) => *i != 0,
-            (None, AttrDefault::Bool(b)) => b,
-            _ => false,
+        match self.attrs.get(attr) {
+            Some(AttrValue::Bool(b)) => *b,
+            Some(AttrValue::Int(i)) => *i != 0,
+            Some(_) => false,
+            None => matches!(self.raw_default(attr), AttrDefault::Bool(true)),
         }
     }
     /// An integer attribute; `None` when it has no constant value.
     pub fn get_int(&self, attr: Attr) -> Option<i64> {
-        match (self.attrs.get(attr), self.raw_default(attr)) {
-            (Some(AttrValue::Int(i)), _) => Some(*i),
-            (Some(AttrValue::Expr(e)), _) => e.as_const(),
-            (None, AttrDefault::Int(i)) => Some(i),
-            _ => None,
+        match self.attrs.get(attr) {
+            Some(AttrValue::Int(i)) => Some(*i),
+            Some(AttrValue::Expr(e)) => e.as_const(),
+            Some(_) => None,
+            None => match self.raw_default(attr) {
+                AttrDefault::Int(i) => Some(i),
+                _ => None,
+            },
         }
     }
     /// A float attribute; `None` when it has no value.
     pub fn get_f32(&self, attr: Attr) -> Option<f32> {
-        match (self.attrs.get(attr), self.raw_default(attr)) {
-            (Some(AttrValue::F32(f)), _) => Some(f.0),
-            (Some(AttrValue::Int(i)), _) => Some(*i as f32),
-            (None, AttrDefault::F32(f)) => Some(f),
-            _ => None,
+        match self.attrs.get(attr) {
+            Some(AttrValue::F32(f)) => Some(f.0),
+            Some(AttrValue::Int(i)) => Some(*i as f32),
+            Some(_) => None,
+            None => match self.raw_default(attr) {
+                AttrDefault::F32(f) => Some(f),
+                _ => None,
+            },
         }
     }
     /// A closed-set attribute; `None` when it has no value.
     pub fn get_enum<E: BirEnum>(&self, attr: Attr) -> Option<E> {
-        match (self.attrs.get(attr), self.raw_default(attr)) {
-            (Some(AttrValue::Enum(o)), _) => E::from_ordinal(*o),
-            (None, AttrDefault::Enum(o)) => E::from_ordinal(o),
-            _ => None,
+        match self.attrs.get(attr) {
+            Some(AttrValue::Enum(o)) => E::from_ordinal(*o),
+            Some(_) => None,
+            None => match self.raw_default(attr) {
+                AttrDefault::Enum(o) => E::from_ordinal(o),
+                _ => None,
+            },
         }
     }
     /// A text attribute.
