@@ -2,16 +2,16 @@
 //! and refusals are equal, on the sample kernels and on generated streams of few shapes at many addresses.
 
 mod many;
+#[path = "../../sim/tests/support/samples.rs"]
+mod samples;
 
 use many::lowered;
 use proptest::prelude::*;
-use std::path::PathBuf;
 use tandem_backend::encode::Bundle;
 use tandem_backend::encode::program::{EncodeOptions, StreamImage, encode_streams};
 use tandem_backend::link::{LinkOptions, LinkedProgram, link};
 use tandem_bir::inst::Dep;
 use tandem_bir::*;
-use tandem_klr::lower::LowerOptions;
 
 const WHOLE: EncodeOptions =
     EncodeOptions { bf21: tandem_backend::encode::Bf21::Count, remember_shapes: false };
@@ -36,20 +36,9 @@ fn compare(l: &LinkedProgram) -> (usize, usize) {
 
 #[test]
 fn sample_kernels_encode_alike() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/klr");
     let mut records = 0;
-    for e in std::fs::read_dir(&folder).expect("testdata") {
-        let path = e.expect("entry").path();
-        if path.extension().is_none_or(|x| x != "klr") {
-            continue;
-        }
-        let file = tandem_klr::read_path(&path).expect("reads").file;
-        let load = |f: &str| std::fs::read(folder.join(f));
-        let mut p = tandem_klr::lower::lower(&file, &LowerOptions::new(ArchLevel::Gen3, &load))
-            .program
-            .expect("lowers");
-        let opts = tandem_backend::PassOptions::for_program(&p);
-        assert!(!tandem_backend::lower(&mut p, &opts).failed);
+    for name in samples::names() {
+        let p = samples::kernel(&name, Level::Lowered);
         records += compare(&link(&p, LinkOptions::default()).expect("links").0).0;
     }
     assert!(records > 500, "{records}");

@@ -31,7 +31,14 @@ pub struct Patch {
 impl Patch {
     /// Nothing to say.
     pub fn is_empty(&self) -> bool {
-        *self == Patch::default()
+        let Patch { opcode, dtypes, parts, psum, ins, target, attrs } = self;
+        opcode.is_none()
+            && dtypes.is_empty()
+            && parts.is_empty()
+            && psum.is_empty()
+            && ins.is_none()
+            && target.is_none()
+            && attrs.is_empty()
     }
 
     /// The patch that turns a draft into the expected instruction.

@@ -39,6 +39,7 @@ impl Bundle {
             (1, Some([a, ..])) => u64::from(*a),
             (2, Some([a, b, ..])) => u64::from(u16::from_le_bytes([*a, *b])),
             (4, Some([a, b, c, d, ..])) => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+            (8, Some([a, b, c, d, e, f, g, h, ..])) => u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
             (_, rest) => {
                 let rest = rest.unwrap_or(&[]);
                 let list = rest.iter().take(usize::from(width.min(8)));

@@ -226,17 +226,23 @@ pub fn put_pattern(
     walk: Walk,
 ) -> WireResult<()> {
     let free = pairs.get(1..).unwrap_or(&[]);
-    let fits = |p: &ApPair| i16::try_from(p.step).is_ok() && (1..=65_535).contains(&p.num);
-    if free.len() <= usize::from(rank)
-        && is_canonical_free(free, usize::from(rank), walk)
-        && free.iter().all(fits)
-    {
-        b.put(off, 4, u64::from(addr));
-        for i in 0..rank {
-            let p = free.len().checked_sub(1 + usize::from(i)).map_or(ApPair::new(1, 1), |k| free[k]);
-            b.put(off + 4 + 2 * i, 2, p.step as u64);
-            b.put(off + 4 + 2 * rank + 2 * i, 2, p.num);
+    let fits = |p: &ApPair| p.step >= -0x8000 && p.step < 0x8000 && p.num.wrapping_sub(1) < 65_535;
+    let n = usize::from(rank.min(4));
+    if free.len() <= n && is_canonical_free(free, usize::from(rank), walk) && free.iter().all(fits) {
+        let mut inner = [(1i16, 1u16); 4];
+        for (slot, p) in inner.iter_mut().zip(free.iter().rev()) {
+            *slot = (p.step as i16, p.num as u16);
         }
+        let at = usize::from(off) + 4;
+        if let Some(bytes) = b.0.get_mut(at..at + 4 * n) {
+            let (steps, nums) = bytes.split_at_mut(2 * n);
+            let both = steps.as_chunks_mut::<2>().0.iter_mut().zip(nums.as_chunks_mut::<2>().0);
+            for ((step, num), (s, c)) in both.zip(inner) {
+                *step = s.to_le_bytes();
+                *num = c.to_le_bytes();
+            }
+        }
+        b.put(off, 4, u64::from(addr));
         return Ok(());
     }
     let slots = slots_of(pairs, usize::from(rank), walk)?;
@@ -361,11 +367,11 @@ pub fn start_on_chip(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> Wi
 /// E0003, E0004 when the location or the pattern cannot be addressed so.
 pub fn to_physical(ap: &AccessPattern, l: &MemoryLocation, g: &Geometry) -> WireResult<AccessPattern> {
     let Origin { mem, part, within, pitch_loc, pitch } = origin(ap, l, g)?;
-    let (p0, free) =
-        ap.pairs.split_first().ok_or_else(|| WireError::new(codes::E0003, "the pattern is empty"))?;
-    let mut pairs: ApPairs = SmallVec::new();
-    pairs.push(ApPair::new(pitch, p0.num));
-    pairs.extend(free.iter().copied());
+    let mut pairs = ApPairs::from_slice(&ap.pairs);
+    match pairs.first_mut() {
+        Some(p) => p.step = pitch,
+        None => return Err(WireError::new(codes::E0003, "the pattern is empty")),
+    }
     let mut out = AccessPattern {
         loc: g.loc(mem),
         dtype: ap.dtype,

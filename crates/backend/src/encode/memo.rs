@@ -107,10 +107,10 @@ struct Watch {
 }
 
 /// Instructions after which is decided, and how many of them must have been found (our choice).
-const LOOKS: u32 = 2048;
-const ENOUGH: u32 = LOOKS / 8;
+const LOOKS: u32 = 1024;
+const ENOUGH: u32 = LOOKS / 16;
 /// Fewest and most instructions that are let through (our choice).
-const LET_THROUGH: (u32, u32) = (4096, 32_768);
+const LET_THROUGH: (u32, u32) = (4096, 65_536);
 
 impl Watch {
     /// An instruction comes: whether to look for it.
