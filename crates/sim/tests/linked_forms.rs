@@ -538,6 +538,7 @@ module @nc00 core 0 arch gen3 {{
     set @out_set = ExternalOutput Tensor Shared float32 [128 x 1024] {{ loc @out = DRAM [128, 4096] }}
     set @a_set = Internal NeuronSBTensor Local float32 [128 x 1024] {{ loc @a = SB [128, 4096] }}
     set @b_set = Internal NeuronSBTensor Local float32 [128 x 1024] {{ loc @b = SB [128, 4096] }}
+    set @p_set = Internal NeuronPSUMTensor Local float32 [128 x 512] {{ loc @p = PSUM [128, 2048] }}
     block b0 {{
       ld = DMACopy Unassigned @a[[1024,128] [1,1024]] float32 <- @x[[1024,128] [1,1024]] float32
       z = Memset DVE @b[[1024,128] [1,1024]] float32 {{mode = Const, constant = 0}}
@@ -585,6 +586,36 @@ fn tiles_of_many_dimensions_are_cut() {
                 "i = Activation Activation {b5} <- {a5}, 0.0 float32 {{func = Square, scale = 1.5, acc = Idle}}"
             ),
         ),
+        // reductions are cut along what they keep
+        (
+            "sum of rows",
+            format!("i = TensorReduce DVE @b[[1024,128] [1,16]] float32 <- {a5} {{op = add, axis = X}}"),
+        ),
+        (
+            "largest of planes, scattered",
+            format!(
+                "i = TensorReduce DVE @b[[1024,128] [400,2] [150,2] [70,2]] float32 <- {a5} {{op = max, axis = XY}}"
+            ),
+        ),
+        (
+            "sum of all but one",
+            format!("i = TensorReduce DVE @b[[1024,128] [9,2]] float32 <- {a5} {{op = add, axis = XYZW}}"),
+        ),
+        // a folded dimension of one element still counts as one
+        (
+            "sum of rows of one",
+            format!(
+                "i = TensorReduce DVE @b[[1024,128] [1,16]] float32 <- {} {{op = add, axis = X}}",
+                a5.replace("[2,4]", "[2,1]")
+            ),
+        ),
+        // matmuls along the moving tile
+        (
+            "product",
+            format!(
+                "i = Matmult PE @p[[512,64] [1,64]] float32 <- {a5}, @a[off 1, [1024,128] [1,64]] float32\n c = TensorCopy DVE @b[[1024,64] [1,64]] float32 <- @p[[512,64] [1,64]] float32"
+            ),
+        ),
         // in place: the same pattern read and written
         (
             "in place",
@@ -610,6 +641,9 @@ fn tiles_that_cannot_be_cut_are_refused() {
         format!(
             "i = TensorCopy DVE {b5} <- @b[off 3, [1024,128] [256,2] [100,2] [40,2] [15,2] [3,4]] float32"
         ),
+        // a fold of partitions, and a product that clears more than its own destination
+        "i = TensorReduce Pool @b[[1024,1] [1,64]] float32 <- @a[[1024,128] [300,2] [120,2] [50,2] [14,2] [2,4]] float32 {op = add, axis = C}".to_owned(),
+        "i = Matmult PE @p[[512,64] [1,64]] float32 <- @a[[1024,128] [300,2] [120,2] [50,2] [14,2] [2,4]] float32, @a[off 1, [1024,128] [1,64]] float32 {accumulation_flag = 3}".to_owned(),
         // a running value
         "i = TensorScalarPtr DVE @b[[1024,128] [256,2] [100,2] [3,16]] float32 <- @a[[1024,128] [300,2] [120,2] [2,16]] float32, 0.0 float32, @a[[1024,128] [1,64]] float32 {op0 = mult, op1 = add, is_tensor_tensor_scan = true}".to_owned(),
     ] {

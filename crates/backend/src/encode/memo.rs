@@ -21,7 +21,7 @@ use super::desc::{Geometry, OnChip, Start, start_of};
 use super::forms::{Field, Group, Kind, Slot, Special};
 use super::{events, validate};
 use crate::decode::patch::Patch;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash as _, Hasher as _};
 use tandem_bir::inst::Attrs;
@@ -92,6 +92,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Memo {
     shapes: FxHashMap<u64, Vec<Entry>>,
+    /// Hashes that came once. A shape is kept when it comes again.
+    once: FxHashSet<u64>,
     kept: usize,
     watch: Watch,
 }
@@ -365,10 +367,15 @@ impl Memo {
         if self.watch.rest > 0 || self.kept >= MAX_SHAPES || excluded(i) {
             return;
         }
-        let Some(entry) = entry(i, engine, place, encoded, group) else { return };
         let Some(at) = places(i, place) else { return };
-        let alike = self.shapes.entry(hash(i, &at)).or_default();
-        if alike.len() < MAX_ALIKE {
+        let hash = hash(i, &at);
+        if self.once.insert(hash) {
+            return;
+        }
+        let alike = self.shapes.entry(hash).or_default();
+        if alike.len() < MAX_ALIKE
+            && let Some(entry) = entry(i, engine, &at, encoded, group)
+        {
             alike.push(entry);
             self.kept += 1;
         }
@@ -378,12 +385,11 @@ impl Memo {
 fn entry(
     i: &Inst,
     engine: EngineKind,
-    place: &dyn Fn(&AccessPattern) -> Option<Start>,
+    at: &Places,
     encoded: &super::Encoded,
     group: &'static Group,
 ) -> Option<Entry> {
-    let at = places(i, place)?;
-    let parts = i.ins.iter().chain(&i.outs).zip(&at).map(|(o, p)| Part::of(o, *p)).collect::<Option<_>>()?;
+    let parts = i.ins.iter().chain(&i.outs).zip(at).map(|(o, p)| Part::of(o, *p)).collect::<Option<_>>()?;
     let mut list: SmallVec<[Site; 6]> = SmallVec::new();
     for (r, form) in group.forms.iter().enumerate() {
         for f in form.fields {

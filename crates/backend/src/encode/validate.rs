@@ -47,8 +47,10 @@ pub fn validate_form(b: &Bundle, form: &Form, engine: EngineKind, spec: &ArchSpe
         return Err(breaks("check_active_ports", format!("{n} partitions are not in 1..=128")));
     }
     for t in form.tensors.iter().take_while(|t| t.rank > 0) {
-        for i in 0..t.rank {
-            if b.get(t.off + 4 + 2 * t.rank + 2 * i, 2) == 0 {
+        let at = usize::from(t.off + 4 + 2 * t.rank);
+        let counts = b.0.get(at..at + 2 * usize::from(t.rank)).unwrap_or(&[]).as_chunks::<2>().0;
+        for (i, n) in counts.iter().enumerate() {
+            if *n == [0, 0] {
                 return Err(breaks(
                     "tensor_valid",
                     format!("count {i} of the descriptor at {:#04x} is 0", t.off),

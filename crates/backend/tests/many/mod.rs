@@ -100,16 +100,24 @@ fn varied_inst(k: usize, tiles: &[MemLocId; 5]) -> Inst {
         2 => make(Opcode::TensorCopy, dve, vec![at(k / 10 % 2, d, &apart)], at(2, e, &dense)),
         3 => make(Opcode::TensorScalarPtr, dve, vec![at(0, d, &apart), f(k), f(k / 3)], at(3, e, &dense))
             .with(Attr::Op0, op(k))
-            .with(Attr::Op1, op(k / 5)),
+            .with(Attr::Op1, op(k / 5))
+            .with(Attr::Reverse0, false)
+            .with(Attr::Reverse1, k % 4 == 1),
         4 => {
             let scalar = at(1, Dtype::Float32, &[(1, 1)]);
             make(Opcode::TensorScalarPtr, dve, vec![at(0, d, &dense), scalar], at(2, e, &apart))
                 .with(Attr::Op0, op(k))
+                .with(Attr::Op1, AluOp::Bypass)
+                .with(Attr::Reverse0, false)
+                .with(Attr::Reverse1, false)
+                .with(Attr::IsTensorScalarAddr, true)
         }
         5 => make(Opcode::TensorReduce, dve, vec![at(0, d, &apart)], at(3, e, &[(1, rows)]))
             .with(Attr::Op, op(k / 3))
             .with(Attr::Axis, AxisListType::X),
-        6 => make(Opcode::Memset, EngineKind::Pool, vec![], at(2, d, &apart)).with(Attr::Constant, k as i64),
+        6 => make(Opcode::Memset, EngineKind::Pool, vec![], at(2, d, &apart))
+            .with(Attr::Mode, MemsetMode::Const)
+            .with(Attr::Constant, k as i64),
         7 => make(Opcode::Reciprocal, dve, vec![at(4, Dtype::Float32, &dense)], at(1, e, &apart)),
         8 => {
             let func = [
@@ -122,6 +130,10 @@ fn varied_inst(k: usize, tiles: &[MemLocId; 5]) -> Inst {
             make(Opcode::Activation, act, vec![at(0, d, &apart), bias], at(1, e, &dense))
                 .with(Attr::Func, func)
                 .with(Attr::Scale, 1.0 + k as f32 / 8.0)
+                .with(Attr::Acc, EngineAccumulationType::Idle)
+                .with(Attr::ReduceOp, AluOp::Bypass)
+                .with(Attr::Op0, AluOp::Bypass)
+                .with(Attr::Op1, AluOp::Bypass)
         }
         _ => {
             let b = Dtype::Bfloat16;
