@@ -4,6 +4,7 @@ mod timed;
 
 use crate::code::{Action, Code, Style, prepare, prepare_streams};
 use crate::collective::Topology;
+use crate::deferred::Deferred;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
 use crate::memory::{Memory, View};
 use crate::npy;
@@ -550,6 +551,10 @@ impl Ready<'_> {
             m.noted.clear();
             std::mem::swap(&mut m.cores, &mut p.cores);
             std::mem::swap(&mut m.sync, &mut p.sync);
+            // The reference's guard looks at every result.
+            let guarded = m.opts.profile.uninit == Uninit::NanGuard && m.opts.undefined_check;
+            let from = if guarded { u64::MAX } else { m.opts.side_by_side };
+            m.deferred = Deferred::new(m.cores.len(), from);
             m.race = p.race.take();
             m.overlap = p.overlap.take();
             m.timing = timing
@@ -618,6 +623,7 @@ impl Ready<'_> {
             codes.into_par_iter().for_each(drop);
         }
         let outcome = Outcome {
+            put_off: m.put_off,
             stop,
             outputs,
             stats,

@@ -32,6 +32,22 @@ pub(crate) struct Recipe<'p> {
     vector: Option<Vector>,
 }
 
+impl Recipe<'_> {
+    /// The address depends on what memory holds.
+    pub(crate) fn looks_at_memory(&self) -> bool {
+        let indirect = |e: &Expr| {
+            let mut found = false;
+            e.for_each_leaf(&mut |l| found |= matches!(l, Expr::IndirectArg(_)));
+            found
+        };
+        self.vector.is_some()
+            || self.terms.iter().any(|(_, t)| match t {
+                Term::Expr(e) => indirect(e),
+                Term::Input(_) => true,
+            })
+    }
+}
+
 /// The part of an address that has one index per row.
 #[derive(Debug)]
 struct Vector {

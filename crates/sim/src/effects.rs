@@ -17,10 +17,11 @@ use tandem_bir::{Attr, InstId, Operand};
 
 impl Machine<'_> {
     /// Runs an instruction's computation, and what it does to undefined bytes.
-    pub(crate) fn compute(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
-        let Some(u) = &self.undef else { return self.execute(c, id) };
+    /// `later`: its computation may be put off, and how much it is.
+    fn compute(&mut self, c: usize, id: InstId, later: Option<u64>) -> Result<(), Stop> {
+        let Some(u) = &self.undef else { return self.effect(c, id, later) };
         if u.known_clean(c, id.index()) {
-            return self.execute(c, id);
+            return self.effect(c, id, later);
         }
         let core = &self.cores[c];
         let d = &core.code.decoded[id.index()];
@@ -63,10 +64,11 @@ impl Machine<'_> {
         }
         self.carried_by_value |= by_value;
         if let Some(from) = carried {
+            self.catch_up()?;
             return self.carry(c, id, from);
         }
         let fixed = self.cores[c].code.recipes[id.index()].is_empty();
-        self.execute(c, id)?;
+        self.effect(c, id, later)?;
         let Some(u) = &mut self.undef else { return Ok(()) };
         let d = &self.cores[c].code.decoded[id.index()];
         if !partial(d) {
@@ -140,6 +142,17 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Runs an instruction's computation, now or later.
+    fn effect(&mut self, c: usize, id: InstId, later: Option<u64>) -> Result<(), Stop> {
+        match later {
+            None => self.execute(c, id),
+            Some(work) => {
+                self.compute_later(c, id, work);
+                Ok(())
+            }
+        }
+    }
+
     /// Runs an instruction's computation.
     fn execute(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
         let core = &mut self.cores[c];
@@ -203,6 +216,7 @@ impl Machine<'_> {
     /// Tells the checks what an instruction touches and runs it. Writes that nothing orders after another core's are judged by
     /// what they change.
     pub(crate) fn compute_checked(&mut self, c: usize, id: InstId, thread: usize) -> Result<(), Stop> {
+        let later = self.put_off(c, id)?;
         if let Some(race) = &mut self.race {
             race.compare_values = self.opts.equal_writes;
         }
@@ -215,10 +229,11 @@ impl Machine<'_> {
             None => false,
         };
         if !doubted {
-            return self.compute(c, id);
+            return self.compute(c, id, later);
         }
+        self.catch_up()?;
         let before = self.written_bytes(c, id);
-        let done = self.compute(c, id);
+        let done = self.compute(c, id, None);
         let changed = done.is_err() || before != self.written_bytes(c, id);
         let pair = self.race.as_mut().and_then(|r| r.settle(changed));
         if let Some((a, b)) = pair {

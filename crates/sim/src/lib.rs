@@ -43,6 +43,7 @@ mod code;
 pub mod collective;
 mod control;
 mod decode;
+mod deferred;
 mod effects;
 pub mod exec;
 mod machine;

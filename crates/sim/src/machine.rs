@@ -6,7 +6,8 @@
 
 use crate::code::{ALL_QUEUES, Action, Code, Segment, Style};
 use crate::collective::{Plan, Topology};
-use crate::decode::{Env, Resolved, eval, resolve};
+use crate::decode::{Env, Recipe, Resolved, eval, resolve};
+use crate::deferred::Deferred;
 use crate::exec::Arg;
 use crate::memory::Memory;
 use crate::options::{RunOptions, Schedule};
@@ -186,6 +187,10 @@ pub(crate) struct Machine<'p> {
     pub(crate) notes: Vec<Note>,
     pub(crate) noted: FxHashSet<(usize, InstId, &'static str)>,
     pub(crate) rng: SplitMix64,
+    /// Computations that are to come.
+    pub(crate) deferred: Deferred,
+    /// Computations that came late.
+    pub(crate) put_off: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -223,11 +228,18 @@ impl<'p> Machine<'p> {
             notes: Vec::new(),
             noted: FxHashSet::default(),
             rng: SplitMix64(seed),
+            deferred: Deferred::off(),
+            put_off: 0,
         }
     }
 
-    /// Runs to the end, to quiescence, or to a fault.
+    /// Runs to the end, to quiescence, or to a fault; everything is computed then.
     pub(crate) fn run(&mut self) -> StopReason {
+        let stop = self.go_on();
+        if self.catch_up().is_err() { self.stopped() } else { stop }
+    }
+
+    fn go_on(&mut self) -> StopReason {
         for c in 0..self.cores.len() {
             self.refresh(c);
         }
@@ -239,7 +251,7 @@ impl<'p> Machine<'p> {
             let Some((c, mv)) = self.pick() else { break };
             if let Err(stop) = self.act(c, mv) {
                 self.fault(c, stop);
-                return StopReason::Fault;
+                return self.stopped();
             }
             if let Some(r) = &mut self.race {
                 r.collect();
@@ -455,6 +467,11 @@ impl<'p> Machine<'p> {
         if predicated.is_none() && recipes.is_empty() {
             return Ok(Some(Resolved::Run));
         }
+        if recipes.iter().any(Recipe::looks_at_memory) {
+            self.catch_up()?;
+        }
+        let core = &mut self.cores[c];
+        let recipes = &core.code.recipes[id.index()];
         let stop = |fault| Stop { inst: Some(id), fault };
         let env = Env { regs: &core.st.regs, axes: &core.axes, core: i64::from(core.id.0), mem: &self.mem };
         for p in predicated.iter().flat_map(|m| &m.predicates) {
@@ -471,6 +488,10 @@ impl<'p> Machine<'p> {
 
     /// Runs a register or rank instruction.
     pub(crate) fn scalar(&mut self, c: usize, id: InstId) -> Result<(), Stop> {
+        let d = &self.cores[c].code.decoded[id.index()];
+        if d.ins.iter().chain(&d.outs).any(|a| matches!(a, Arg::View(_) | Arg::Indexed(_))) {
+            self.catch_up()?;
+        }
         let d = &self.cores[c].code.decoded[id.index()];
         let used = self.undef.as_ref().and_then(|u| u.first_of(&self.mem, d, &d.ins));
         if let Some(at) = used {

@@ -35,6 +35,8 @@ pub struct BufInfo {
 pub struct Memory {
     bufs: Vec<Vec<u8>>,
     info: Vec<BufInfo>,
+    /// Instructions that work on it stay on their thread.
+    pub(crate) alone: bool,
 }
 
 impl Memory {
@@ -72,6 +74,14 @@ impl Memory {
     /// Bytes of a buffer, to write.
     pub fn bytes_mut(&mut self, id: BufId) -> &mut [u8] {
         &mut self.bufs[id.index()]
+    }
+    /// The same buffers, all empty.
+    pub(crate) fn shell(&self) -> Memory {
+        Memory { bufs: self.bufs.iter().map(|_| Vec::new()).collect(), info: self.info.clone(), alone: false }
+    }
+    /// Threads that an instruction may use.
+    pub(crate) fn threads(&self) -> usize {
+        if self.alone { 1 } else { rayon::current_num_threads() }
     }
     /// Takes a buffer out, to write it while others are read; [`Memory::put`] gives it back.
     pub(crate) fn take(&mut self, id: BufId) -> Vec<u8> {

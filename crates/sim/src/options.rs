@@ -101,6 +101,9 @@ pub struct RunOptions {
     pub memory_limit: u64,
     /// Depth of calls and loop regions (our choice: 256).
     pub depth_limit: usize,
+    /// Work, in elements of a simple instruction, from which on the cores of a program compute side by side: what an
+    /// instruction computes may then come later than its place in the order, with the same bytes and findings. `u64::MAX`: never.
+    pub side_by_side: u64,
     /// Called every 2¹⁶ instructions.
     pub progress: Option<Progress>,
     /// Set to stop the run; looked at every 2¹² steps.
@@ -122,6 +125,7 @@ impl Default for RunOptions {
             step_limit: 100_000_000,
             memory_limit: 8 << 30,
             depth_limit: 256,
+            side_by_side: crate::deferred::WORTH,
             progress: None,
             cancel: None,
         }

@@ -77,4 +77,6 @@ pub struct Outcome {
     pub carried_by_value: bool,
     /// Most distinct operand footprints that the race check kept at once.
     pub race_records: usize,
+    /// Instructions whose computation came later than their place in the order ([`crate::RunOptions::side_by_side`]).
+    pub put_off: u64,
 }

@@ -239,6 +239,7 @@ impl Machine<'_> {
             return Ok(Arrival::Complete);
         };
         let plan = plan.clone();
+        self.catch_up()?;
         let clock = self.arrival_clock(c, q, id);
         let core = &mut self.cores[c];
         let d = &core.code.decoded[id.index()];
@@ -441,6 +442,10 @@ impl Machine<'_> {
     }
 
     fn write_results(&mut self, c: usize, id: InstId, g: &Group) -> Result<(), Stop> {
+        if !matches!(self.cores[c].plans.get(&id), Some(Some(_))) {
+            return Ok(());
+        }
+        self.catch_up()?;
         let core = &self.cores[c];
         let Some(Some(plan)) = core.plans.get(&id) else { return Ok(()) };
         let alone = g.members.len() == 1;

@@ -29,6 +29,7 @@ mod select;
 mod span;
 pub mod state;
 mod stream;
+pub(crate) mod sure;
 pub(crate) mod tile;
 
 pub use state::EngineState;
@@ -507,7 +508,7 @@ fn warn_overlap(cx: &mut ExecCx<'_>, d: &Decoded) {
 }
 
 /// The byte sets of two views of one buffer may meet: exact for views whose partitions keep to their own pitch.
-fn touches(a: &View, b: &View) -> bool {
+pub(crate) fn touches(a: &View, b: &View) -> bool {
     let (Some((al, ah)), Some((bl, bh))) = (a.byte_range(), b.byte_range()) else { return false };
     if al >= bh || bl >= ah {
         return false;

@@ -81,7 +81,7 @@ fn fold_view(mem: &Memory, v: &View, inner: usize, op: AluOp, nan: AluMinMaxNan)
     let mut out = vec![0f32; starts.len()];
     let bytes = mem.bytes(v.buf);
     let fold = |starts: &[usize], out: &mut [f32]| fold_starts(bytes, v, split, starts, out, op, nan);
-    if v.num_elems() >= stream::PARALLEL && starts.len() >= 2 * SIDE && rayon::current_num_threads() > 1 {
+    if v.num_elems() >= stream::PARALLEL && starts.len() >= 2 * SIDE && mem.threads() > 1 {
         let half = (starts.len() / 2).next_multiple_of(SIDE);
         let (low, high) = out.split_at_mut(half);
         let (x, y) = rayon::join(|| fold(&starts[..half], low), || fold(&starts[half..], high));

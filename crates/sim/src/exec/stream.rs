@@ -206,7 +206,7 @@ pub(crate) fn rows(v: &View, from: usize, to: usize) -> View {
 /// Where to cut the destination's buffer, and before which row, when two threads can work apart.
 pub(crate) fn cut(mem: &Memory, dst: &View, reads: &[&View], least: usize) -> Option<(usize, usize)> {
     let rows = dst.partitions();
-    if dst.num_elems() < least || rows < 2 || rayon::current_num_threads() < 2 {
+    if dst.num_elems() < least || rows < 2 || mem.threads() < 2 {
         return None;
     }
     let pitch = mem.info(dst.buf).pitch.filter(|p| *p > 0)?;

@@ -164,9 +164,10 @@ fn count_totals<'p>(m: &mut Machine<'p>, linked: &'p LinkedProgram) -> Totals {
         c.run = Default::default();
         c.last_sync = None;
     }
+    m.deferred.forget();
     m.diagnostics = diagnostics;
     m.noted = noted;
-    (m.steps, m.idle_steps, m.carried_by_value) = (0, 0, false);
+    (m.steps, m.idle_steps, m.put_off, m.carried_by_value) = (0, 0, 0, false);
     m.notes.clear();
     totals
 }
@@ -217,8 +218,13 @@ impl<'m, 'p> Run<'m, 'p> {
         }
     }
 
-    /// Runs to the end, to quiescence, or to a fault.
+    /// Runs to the end, to quiescence, or to a fault; everything is computed then.
     fn go_on(&mut self) -> StopReason {
+        let stop = self.schedule();
+        if self.m.catch_up().is_err() { self.m.stopped() } else { stop }
+    }
+
+    fn schedule(&mut self) -> StopReason {
         for c in 0..self.engines.len() {
             self.refresh(c);
         }
@@ -230,7 +236,7 @@ impl<'m, 'p> Run<'m, 'p> {
             let Some((c, mv)) = self.ready.pick(self.m.opts.schedule, &mut self.m.rng) else { break };
             if let Err(stop) = self.act(c, mv) {
                 self.m.fault(c, stop);
-                return StopReason::Fault;
+                return self.m.stopped();
             }
             self.collect();
             self.refresh(c);
