@@ -41,6 +41,8 @@ const THREAD: u64 = 16;
 /// Entries of the window: an instruction takes one, one whose operands were set by the run takes [`OWN`] (our choice: a few MiB).
 const ROOM: u32 = 1 << 18;
 const OWN: u32 = 16;
+/// Cores beyond which nothing is put off (our choice).
+const MOST_CORES: usize = 64;
 /// Patterns of a DRAM buffer that are kept apart for a core; beyond, the range they span counts (our choice).
 const MOST_VIEWS: usize = 128;
 
@@ -118,6 +120,8 @@ pub(crate) struct Deferred {
     /// Per buffer: the core whose chain holds it, plus one.
     held: Vec<u32>,
     common: Vec<Common>,
+    /// Per buffer: its place in `common`, plus one.
+    common_at: Vec<u32>,
     issued: u32,
     room: u32,
     /// Per core: PSUM that products opened.
@@ -136,6 +140,7 @@ impl Deferred {
             chains: Vec::new(),
             held: Vec::new(),
             common: Vec::new(),
+            common_at: Vec::new(),
             issued: 0,
             room: ROOM,
             opened: Vec::new(),
@@ -143,10 +148,10 @@ impl Deferred {
             dropped: false,
         }
     }
-    /// For so many cores: one core has nobody to compute beside.
+    /// For so many cores: one core has nobody to compute beside, and each of many would need a table of all memories.
     pub(crate) fn new(cores: usize, from: u64) -> Deferred {
         Deferred {
-            from: (cores > 1 && from < u64::MAX).then_some(from),
+            from: ((2..=MOST_CORES).contains(&cores) && from < u64::MAX).then_some(from),
             chains: (0..cores).map(|_| Chain::default()).collect(),
             opened: (0..cores).map(|_| Opened::default()).collect(),
             settled: vec![FxHashSet::default(); cores],
@@ -161,6 +166,11 @@ impl Deferred {
         self.opened.iter_mut().for_each(|o| *o = Opened::default());
     }
 
+    fn common_of(&self, buf: BufId) -> Option<&Common> {
+        let at = self.common_at.get(buf.index())?.checked_sub(1)?;
+        self.common.get(at as usize)
+    }
+
     /// An instruction of a core touches what the chain of another core works on.
     fn conflicts(&self, c: usize, d: &Decoded, mem: &Memory) -> bool {
         let lists = [(&d.ins[..], false), (&d.outs[..], true), (&d.indirect[..], false)];
@@ -173,9 +183,8 @@ impl Deferred {
                     && self.held[v.buf.index()] != c as u32 + 1
             }
             Arg::View(v) => self
-                .common
+                .common_of(v.buf)
                 .iter()
-                .filter(|x| x.buf == v.buf)
                 .flat_map(|x| &x.by)
                 .any(|(o, [reads, written])| *o != c && (written.meets(v) || (writes && reads.meets(v)))),
         })
@@ -185,6 +194,7 @@ impl Deferred {
     fn push(&mut self, c: usize, d: &Decoded, own: bool, at: usize, work: u64, mem: &Memory) {
         if self.held.len() < mem.len() {
             self.held.resize(mem.len(), 0);
+            self.common_at.resize(mem.len(), 0);
         }
         let chain = &mut self.chains[c];
         for (args, writes) in [(&d.ins[..], 0), (&d.outs[..], 1), (&d.indirect[..], 0)] {
@@ -198,10 +208,12 @@ impl Deferred {
                     }
                     continue;
                 }
-                let k = self.common.iter().position(|x| x.buf == v.buf).unwrap_or_else(|| {
+                let at = &mut self.common_at[v.buf.index()];
+                if *at == 0 {
                     self.common.push(Common { buf: v.buf, by: SmallVec::new() });
-                    self.common.len() - 1
-                });
+                    *at = self.common.len() as u32;
+                }
+                let k = *at as usize - 1;
                 let by = &mut self.common[k].by;
                 let k = by.iter().position(|x| x.0 == c).unwrap_or_else(|| {
                     by.push((c, Default::default()));
@@ -371,6 +383,7 @@ impl Machine<'_> {
         let enough = deferred.from.unwrap_or(0).saturating_mul(THREAD);
         let mut common = Vec::new();
         for x in deferred.common.drain(..) {
+            deferred.common_at[x.buf.index()] = 0;
             match x.by.as_slice() {
                 [(c, _)] => deferred.chains[*c].bufs.push(x.buf),
                 _ => common.push((x.buf, Mutex::new(mem.take(x.buf)))),

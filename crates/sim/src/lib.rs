@@ -26,6 +26,8 @@
 //! * **Stops** ([`outcome::StopReason`]): the end, quiescence with something unfinished (then [`report::WaitFor`]), a fault,
 //!   the step limit, or the caller.
 //!
+//! * **Threads of the host** (`deferred`): the scheduler is one thread; the cores' computations run side by side, and neither bytes nor
+//!   findings depend on it ([`RunOptions::side_by_side`]).
 //! * **Checks while it runs**: data races by exact happens-before and exact byte sets (`race`), and undefined bytes, which
 //!   travel through movers and are a finding where they are used (`undef`). Each module states what it may miss.
 //!
