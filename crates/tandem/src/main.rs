@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use tandem::cli::Cli;
 use tandem::{cmd, out};
 
+/// Large programs are hundreds of megabytes in small pieces: this allocator asks for large pages, so that they cost few
+/// faults (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
