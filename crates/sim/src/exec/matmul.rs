@@ -56,6 +56,8 @@ impl<const BM: usize, const BN: usize, S: FnMut(usize, usize, &[f32])> Kernel fo
             }
         }
         let mut pb = vec![[0f32; BN]; k];
+        // What the sink sees: were it to see the sums themselves, they would not stay in registers.
+        let mut sums = vec![[0f32; BN]; BM];
         for n0 in (0..n).step_by(BN) {
             let nb = BN.min(n - n0);
             for (to, from) in pb.iter_mut().zip(b.chunks_exact(n)) {
@@ -70,9 +72,12 @@ impl<const BM: usize, const BN: usize, S: FnMut(usize, usize, &[f32])> Kernel fo
                         }
                     }
                 }
+                for i in 0..BM {
+                    sums[i] = acc[i];
+                }
                 let m0 = block * BM;
-                for (i, acc) in acc.iter().enumerate().take(m - m0) {
-                    sink(m0 + i, n0, &acc[..nb]);
+                for (i, row) in sums.iter().enumerate().take(m - m0) {
+                    sink(m0 + i, n0, &row[..nb]);
                 }
             }
         }

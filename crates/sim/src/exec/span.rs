@@ -47,9 +47,7 @@ impl Word for u64 {
 #[inline(always)]
 fn low<const N: usize>(word: u32) -> [u8; N] {
     let (mut bytes, from) = ([0; N], word.to_le_bytes());
-    for k in 0..N.min(4) {
-        bytes[k] = from[k];
-    }
+    bytes[..N.min(4)].copy_from_slice(&from[..N.min(4)]);
     bytes
 }
 

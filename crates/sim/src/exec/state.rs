@@ -28,6 +28,9 @@ impl Default for Accumulators {
     }
 }
 
+/// A word of a [`ByteSet`], and some of its bits.
+type Masked = (usize, u64);
+
 /// A set of bytes of a buffer, one bit for each.
 #[derive(Clone, Debug, Default)]
 struct ByteSet {
@@ -38,7 +41,7 @@ impl ByteSet {
     const BITS: usize = u64::BITS as usize;
 
     /// The first word that has bits of a range, with those bits; the whole words; the last one, unless it is the first.
-    fn parts(r: Range<usize>) -> ((usize, u64), Range<usize>, Option<(usize, u64)>) {
+    fn parts(r: Range<usize>) -> (Masked, Range<usize>, Option<Masked>) {
         let (first, last) = (r.start / Self::BITS, r.end.saturating_sub(1) / Self::BITS);
         let head = u64::MAX << (r.start % Self::BITS);
         let tail = u64::MAX >> (Self::BITS - 1 - r.end.saturating_sub(1) % Self::BITS);

@@ -228,7 +228,8 @@ mod tests {
     use crate::num::round::canonical;
     use crate::num::simd::tests::in_each_width;
 
-    const ALL: [(Function, fn(f32) -> f32); 5] = [
+    type Scalar = fn(f32) -> f32;
+    const ALL: [(Function, Scalar); 5] = [
         (Function::Exp, tr::exp),
         (Function::Tanh, tr::tanh),
         (Function::Ln, tr::ln),
@@ -297,7 +298,7 @@ mod tests {
             f32::MIN_POSITIVE,
             1.0,
             2.0,
-            0.70710678,
+            std::f32::consts::FRAC_1_SQRT_2,
             9.5,
             9.01,
             0.0009765625,
