@@ -576,11 +576,14 @@ def front_rows(b):
         p = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(p.pid, 0)
         took = usage.ru_utime + usage.ru_stime if b.cpu else time.perf_counter() - before
-        check.rss = usage.ru_maxrss / 1024
+        # A process counts the memory of the one it was started from: only the first, before the program is loaded here.
+        check.rss = check.rss or usage.ru_maxrss / 1024
         if status != 0:
             sys.exit(f"{' '.join(argv)} ended with {status}")
         return took
 
+    check.rss = None
+    check()
     done = subprocess.run([b.tandem, "lower", str(path), "--emit", "bir", "--format", "json", "-q"], capture_output=True, check=True)
     program = json.loads(done.stdout)
 

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::entity::EntityRef;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_name_splits_where_its_printed_number_begins() {
@@ -160,7 +160,7 @@ mod tests {
         #[test]
         fn it_is_a_map(steps in prop::collection::vec((0u8..3, "(a|b.|)(0{0,2}[0-9]{0,2}|[1-9][0-9]{5,19})", 0usize..99), 0..200)) {
             let mut table = NameTable::default();
-            let mut map: HashMap<String, InstId> = HashMap::new();
+            let mut map: BTreeMap<String, InstId> = BTreeMap::new();
             for (what, name, id) in steps {
                 let id = InstId::new(id);
                 match what {

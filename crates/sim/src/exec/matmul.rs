@@ -72,6 +72,7 @@ impl<const BM: usize, const BN: usize, S: FnMut(usize, usize, &[f32])> Kernel fo
                         }
                     }
                 }
+                #[allow(clippy::manual_memcpy, reason = "a copy of the slice would keep the sums in memory")]
                 for i in 0..BM {
                     sums[i] = acc[i];
                 }
