@@ -156,13 +156,21 @@ pub(crate) fn bytes_of(mem: &Memory, v: &View) -> Vec<u8> {
 /// Reads a view as fp32 lanes.
 pub(crate) fn load(mem: &Memory, v: &View, rules: Rules) -> Tile {
     let k = lanes(v.dtype);
-    if v.dtype == Dtype::Float32 && v.dims.last().is_some_and(|d| d.stride == 4 && d.num >= 8) {
+    let packed = v.dims.last().is_some_and(|d| d.stride == v.elem_size() as isize && d.num >= 8);
+    if packed && matches!(v.dtype, Dtype::Float32 | Dtype::Bfloat16) {
         // Without clearing what is overwritten.
-        let mut data = Vec::with_capacity(v.num_elems());
+        let mut data: Vec<f32> = Vec::with_capacity(v.num_elems());
         let b = mem.bytes(v.buf);
-        v.for_each_run(|at, len| {
-            data.extend(b[at..at + len].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)));
-        });
+        if v.dtype == Dtype::Float32 {
+            v.for_each_run(|at, len| {
+                data.extend(b[at..at + len].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)));
+            });
+        } else {
+            v.for_each_run(|at, len| {
+                let chunks = b[at..at + len].as_chunks::<2>().0;
+                data.extend(chunks.iter().map(|c| round::bf16_to_f32(u16::from_le_bytes(*c))));
+            });
+        }
         return Tile { parts: v.partitions(), cols: v.elems_per_partition(), data };
     }
     let mut t = Tile::new(v.partitions(), v.elems_per_partition() * k);
