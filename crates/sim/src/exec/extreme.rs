@@ -13,6 +13,7 @@
 
 use super::stream::{self, Walk};
 use crate::num::alu;
+use crate::num::round;
 use crate::num::simd::{self, Kernel};
 use crate::numeric_profile::AluMinMaxNan;
 use tandem_bir::{AluOp, Dtype};
@@ -52,19 +53,29 @@ impl Extreme {
         x.chunks(RUN).fold(acc, |acc, run| Some(self.run(acc, run, |v| v))).unwrap_or(f32::NAN)
     }
 
-    /// The same of packed fp32 values.
-    fn fold_packed(self, acc: Option<f32>, x: &[[u8; 4]]) -> f32 {
-        x.chunks(RUN).fold(acc, |acc, run| Some(self.run(acc, run, f32::from_le_bytes))).unwrap_or(f32::NAN)
+    /// The same of packed elements that `value` reads.
+    fn fold_packed<const N: usize>(
+        self,
+        acc: Option<f32>,
+        x: &[[u8; N]],
+        value: impl Fn([u8; N]) -> f32 + Copy,
+    ) -> f32 {
+        x.chunks(RUN).fold(acc, |acc, run| Some(self.run(acc, run, value))).unwrap_or(f32::NAN)
     }
 
     /// The fold of the next `n` elements of a walk, beginning with the first as it is; the type has one lane, and `n` is not 0.
     pub(crate) fn fold_walk(self, bytes: &[u8], walk: &mut Walk, dtype: Dtype, n: usize) -> f32 {
         let (mut acc, mut left) = (None, n);
+        let bf16 = |b| round::bf16_to_f32(u16::from_le_bytes(b));
         let mut block = [0f32; RUN];
         while left > 0 {
             if matches!(dtype, Dtype::Float32 | Dtype::Float32r) && walk.stride() == 4 {
                 let (at, k) = walk.span(left);
-                acc = Some(self.fold_packed(acc, bytes[at..at + 4 * k].as_chunks().0));
+                acc = Some(self.fold_packed(acc, bytes[at..at + 4 * k].as_chunks().0, f32::from_le_bytes));
+                left -= k;
+            } else if dtype == Dtype::Bfloat16 && walk.stride() == 2 {
+                let (at, k) = walk.span(left);
+                acc = Some(self.fold_packed(acc, bytes[at..at + 2 * k].as_chunks().0, bf16));
                 left -= k;
             } else {
                 let k = left.min(RUN);
@@ -154,11 +165,24 @@ mod tests {
             .chain(f32s(&[0x7FC0_0001, 0xFFC1_2345]))
             .map(Some);
         let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+        // The upper halves are bf16 values, NaN payloads cut short among them.
+        let half: Vec<u8> = x.iter().flat_map(|v| [v.to_le_bytes()[2], v.to_le_bytes()[3]]).collect();
+        let wide: Vec<f32> = half
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|b| f32::from_bits(u32::from(u16::from_le_bytes(*b)) << 16))
+            .collect();
         for op in OPS {
             for nan in [AluMinMaxNan::SecondOperand, AluMinMaxNan::Propagate] {
                 let e = Extreme::of(op, nan).expect("an extreme");
                 let mut walk = Walk::of(0, &[Dim { stride: 4, num: x.len() }], 4);
                 let walked = e.fold_walk(&bytes, &mut walk, Dtype::Float32, x.len());
+                let mut walk = Walk::of(0, &[Dim { stride: 2, num: x.len() }], 2);
+                let halved = e.fold_walk(&half, &mut walk, Dtype::Bfloat16, x.len());
+                let in_order = |a: f32, v: &f32| alu::scalar(op, a, *v, nan).expect("in the table");
+                let want = wide[1..].iter().fold(wide[0], in_order);
+                assert_eq!(halved.to_bits(), want.to_bits(), "{op} {nan:?} bf16 {wide:?}");
                 for acc in [None].into_iter().chain(accs.clone()) {
                     let (first, rest) = acc.map_or((x[0], &x[1..]), |a| (a, x));
                     let want =
