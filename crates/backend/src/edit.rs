@@ -7,13 +7,9 @@ use tandem_bir::{
     Attr, BlockId, CompactString, Dep, EdgeKind, InstId, MemLocId, Module, Opcode, Program, Storage,
 };
 
-/// Instructions from which on modules are worked on side by side (our choice: well above what waking a thread costs).
-const PARALLEL_FROM: usize = 4096;
-
 /// Does the same to every module, side by side when the program is large; gives the results in the order of modules.
 pub fn each_module<T: Send>(p: &mut Program, f: impl Fn(usize, &mut Module) -> T + Sync) -> Vec<T> {
-    let insts: usize = p.modules.iter().map(|m| m.insts.len()).sum();
-    if insts < PARALLEL_FROM {
+    if !p.is_large() {
         return p.modules.iter_mut().enumerate().map(|(i, m)| f(i, m)).collect();
     }
     p.modules.par_iter_mut().enumerate().map(|(i, m)| f(i, m)).collect()

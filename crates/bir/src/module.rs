@@ -71,6 +71,9 @@ pub struct Port {
     pub shape: Vec<u64>,
 }
 
+/// Instructions from which on modules are worked on side by side (our choice: well above what waking a thread costs).
+const LARGE_FROM: usize = 4096;
+
 impl Program {
     /// The module of a core in a subgraph.
     pub fn module(&self, core: CoreId, subgraph: u32) -> Option<&Module> {
@@ -79,6 +82,10 @@ impl Program {
     /// Architecture level of the program (of its first module).
     pub fn arch(&self) -> ArchLevel {
         self.modules.first().map_or(ArchLevel::Gen3, |m| m.arch)
+    }
+    /// It has so many instructions that its modules are worth a thread each.
+    pub fn is_large(&self) -> bool {
+        self.modules.iter().map(|m| m.insts.len()).sum::<usize>() >= LARGE_FROM
     }
     /// Number of subgraphs.
     pub fn num_subgraphs(&self) -> usize {

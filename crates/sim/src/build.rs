@@ -37,10 +37,6 @@ use timed::Timed;
 /// LNCs of one simulation (our choice).
 const MAX_LNCS: usize = 1024;
 
-/// Instructions from which on the cores are decoded, and let go, side by side (our choice: well above what waking a
-/// thread costs).
-const PARALLEL_FROM: usize = 4096;
-
 /// Makes simulations.
 #[derive(Debug)]
 pub struct Simulator;
@@ -152,8 +148,7 @@ impl Simulator {
                 Style::Program | Style::Dependency => prepare(program, m, places, style, &opts.profile, &len),
             }
         };
-        let insts: usize = modules.iter().map(|m| m.insts.len()).sum();
-        let codes: Vec<Result<Code<'_>, Vec<Diagnostic>>> = if insts >= PARALLEL_FROM {
+        let codes: Vec<Result<Code<'_>, Vec<Diagnostic>>> = if program.is_large() {
             places.of.par_iter().enumerate().map(prepared).collect()
         } else {
             places.of.iter().enumerate().map(prepared).collect()
@@ -619,7 +614,7 @@ impl Ready<'_> {
                 codes.push(c.code);
             }
         }
-        if codes.iter().map(|c| c.decoded.len()).sum::<usize>() >= PARALLEL_FROM {
+        if m.program.is_large() {
             codes.into_par_iter().for_each(drop);
         }
         let outcome = Outcome {

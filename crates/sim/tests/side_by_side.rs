@@ -7,10 +7,13 @@
 #![allow(clippy::print_stdout, reason = "what was tried is part of the result")]
 
 mod generated;
+#[path = "support/rng.rs"]
+mod rng;
 #[path = "support/samples.rs"]
 mod samples;
 
 use rayon::ThreadPool;
+use rng::Rng;
 use samples::{kernel, names, show};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -196,20 +199,6 @@ fn generated_programs() {
 }
 
 // --- random programs --------------------------------------------------------------------------------------------------
-
-struct Rng(SplitMix64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-    fn pick<'a>(&mut self, v: &[&'a str]) -> &'a str {
-        v[self.below(v.len() as u64) as usize]
-    }
-}
 
 /// Rows and columns of a tile.
 const R: usize = 32;

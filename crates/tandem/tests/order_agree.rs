@@ -5,27 +5,16 @@
 //! instructions, now and then one that points forward. `PROGRAMS` sets their number.
 
 mod judge;
+#[path = "../../sim/tests/support/rng.rs"]
+mod rng;
 
 use judge::Judge;
+use rng::Rng;
 use std::fmt::Write as _;
 use tandem_bir::diag::{Diagnostic, codes, render};
 use tandem_bir::{Program, text};
 use tandem_sim::random::SplitMix64;
 use tandem_sim::{RunOptions, Schedule, Simulator, StopReason};
-
-struct Rng(SplitMix64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
-    }
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-    fn pick<'a>(&mut self, v: &[&'a str]) -> &'a str {
-        v[self.below(v.len() as u64) as usize]
-    }
-}
 
 /// A strided view of a tensor of 4 rows of 16 floats: offset, step and count as text; pairs of views overlap, touch, interleave.
 fn view(r: &mut Rng) -> String {

@@ -84,9 +84,6 @@ struct Places {
     block_of: SecondaryMap<InstId, PackedOption<BlockId>>,
 }
 
-/// Instructions from which on modules are verified side by side (our choice: well above what waking a thread costs).
-const PARALLEL_FROM: usize = 4096;
-
 /// Groups of rules in order; a group relies on what the ones before established.
 const GROUPS: [fn(&mut Cx<'_>); 3] = [ids::run, memory::run, local];
 
@@ -106,9 +103,8 @@ pub fn verify_with<'p>(
     program: &'p Program,
     options: &VerifyOptions,
 ) -> Result<Verified<'p>, Vec<Diagnostic>> {
-    let insts: usize = program.modules.iter().map(|m| m.insts.len()).sum();
     if program.modules.len() > 1
-        && insts >= PARALLEL_FROM
+        && program.is_large()
         && let Some(places) = clean_modules(program)
     {
         return Ok(Verified { program, places });

@@ -11,12 +11,8 @@
 //! every host and always uses the defining sequence.
 
 use super::simd::{self, Kernel, MapInPlace, Width};
-use super::transcendental as tr;
+use super::transcendental::{self as tr, LN2, LOG2_E, MAGIC};
 
-const LOG2_E: f64 = std::f64::consts::LOG2_E;
-const LN2: f64 = std::f64::consts::LN_2;
-/// 1.5·2^52: adding it rounds a value below 2^51 to an integer, which then sits in the low bits.
-const MAGIC: f64 = 6_755_399_441_055_744.0;
 /// Bits of fp64 that fp32 does not have.
 const DROPPED: u32 = 29;
 const INFINITY: u32 = 0x7F80_0000;

@@ -9,13 +9,13 @@
 //! Chebyshev expansion of `erfcx(z)·(z+4)/4` in `8/(z+4)` over `0 ≤ z ≤ 10.6` computed with 90 digits (our own).
 
 /// log2(e).
-const LOG2_E: f64 = std::f64::consts::LOG2_E;
+pub(super) const LOG2_E: f64 = std::f64::consts::LOG2_E;
 /// ln 2 without its low 20 bits, and the rest.
 const LN2_HI: f64 = 0.6931471804855391;
 const LN2_LO: f64 = 7.440617110012397e-11;
-const LN2: f64 = std::f64::consts::LN_2;
+pub(super) const LN2: f64 = std::f64::consts::LN_2;
 /// 1.5·2^52: adding it rounds a value below 2^51 to an integer, which then sits in the low bits.
-const MAGIC: f64 = 6_755_399_441_055_744.0;
+pub(super) const MAGIC: f64 = 6_755_399_441_055_744.0;
 /// π/2 in three parts, the first two with 31 bits.
 const PIO2: [f64; 3] = [1.5707963267341256, 6.07710050359346e-11, 2.912732056093356e-20];
 const TWO_OVER_PI: f64 = std::f64::consts::FRAC_2_PI;
