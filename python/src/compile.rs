@@ -221,7 +221,7 @@ fn verified(p: &Program, out: &mut Staged) -> bool {
 
 /// Runs a program on inputs.
 pub(crate) fn simulate(
-    program: &Program,
+    program: Program,
     inputs: &[Tensor],
     o: &Options,
     progress: Progress,
@@ -230,15 +230,15 @@ pub(crate) fn simulate(
     let opts = RunOptions { progress: Some(progress), cancel: Some(cancel), ..o.run() };
     let bundles = match o.level {
         RunLevel::Bir | RunLevel::Lowered => {
-            let mut ready = Simulator::new(program, opts)?;
+            let mut ready = Simulator::new(&program, opts)?;
             ready.set_inputs(inputs)?;
             return Ok(ready.run());
         }
         RunLevel::Linked => false,
         RunLevel::Bundles => true,
     };
-    let tokens_order = o.passes(program).ptcom == PtcomMode::P2p;
-    let (mut linked, mut notes) = link::link(program, LinkOptions { tokens_order })?;
+    let tokens_order = o.passes(&program).ptcom == PtcomMode::P2p;
+    let (mut linked, mut notes) = link::link_owned(program, LinkOptions { tokens_order })?;
     if bundles {
         let (bytes, more) = container::encode(&linked, WriteOptions::default())?;
         notes.extend(more);

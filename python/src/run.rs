@@ -313,7 +313,7 @@ pub(crate) fn run<'py>(
             }
         }
         let progress = Arc::new(move |n| count.store(n, Ordering::Relaxed));
-        match compile::simulate(&program, &tensors, &o, progress, flag) {
+        match compile::simulate(program, &tensors, &o, progress, flag) {
             Ok(outcome) => (s.diags, Some(outcome)),
             Err(found) => {
                 s.diags.extend(found);

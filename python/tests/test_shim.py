@@ -46,6 +46,40 @@ def double(x):
 
 x = np.ones((4, 4), np.float32)
 assert np.array_equal(nki.cpu_simulate(double)[1](**{"x.must_alias_input": x}), 2 * x)
+
+# Tests that only trace.
+traced = ParserFrontend().compile(double, inputs={"x": x}, target="trn2", lnc=2, artifacts_dir="unused")
+assert traced.cores == 2 and traced.operators == 6
+
+@nki.jit
+def wrong(x):
+    t = nl.load(x)
+    assert x.shape[0] == 5, "partition dim"
+    return x
+
+try:
+    ParserFrontend().compile(wrong, inputs={"x": x}, target="trn2", lnc=1)
+except AssertionError as e:
+    assert "partition dim" in str(e)
+else:
+    raise SystemExit("no error")
+
+@nki.jit
+def racing(x):
+    # Core 1 reads what core 0 writes, and nothing orders them: the checks run too.
+    out, between = (nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm) for _ in range(2))
+    if nl.program_id(0) == 0:
+        nl.store(between, nl.load(x))
+    else:
+        nl.store(out, nl.load(between))
+    return out
+
+try:
+    ParserFrontend().compile(racing, inputs={"x": x}, target="trn2", lnc=2)
+except tandem.CheckError as e:
+    assert e.code == "C0601"
+else:
+    raise SystemExit("no finding")
 """
 
 

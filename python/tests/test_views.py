@@ -202,3 +202,63 @@ def test_access_pattern_of_a_part():
     assert part.ap([[8, 3], [1, 2]]).offset == 10
     with pytest.raises(TraceError, match="no offset"):
         part.ap([[8, 3], [1, 2]], offset=3)
+
+
+@st.composite
+def part_of_chip(draw):
+    shape = draw(st.lists(st.integers(1, 6), min_size=2, max_size=4))
+    index = []
+    for k, n in enumerate(shape):
+        a = draw(st.integers(0, n - 1))
+        index.append(slice(a, draw(st.integers(a + 1, n)), 1 if k == 0 else draw(st.sampled_from([1, 1, 2, 3]))))
+    return shape, tuple(index)
+
+
+@settings(max_examples=600, deadline=None)
+@given(part_of_chip(), st.data())
+def test_access_pattern_in_the_elements_of_a_part(case, data):
+    """A first step that is the part's own number of elements per partition: the pattern counts the part's elements."""
+    shape, index = case
+    flat = storage(shape)
+    part, view = flat.reshape(shape)[index], tensor(shape, "sbuf")[index]
+    own = int(np.prod(part.shape[1:]))
+    if own % int(np.prod(shape[1:])) == 0:
+        return  # the number of the storage too
+    row = data.draw(st.integers(0, part.shape[0] - 1))
+    left = column = data.draw(st.integers(0, own - 1))
+    pairs = [[own, data.draw(st.integers(1, part.shape[0] - row))]]
+    for _ in range(data.draw(st.integers(1, 3))):
+        step = data.draw(st.integers(0, 4))
+        n = data.draw(st.integers(1, 4 if step == 0 else 1 + (own - 1 - left) // step))
+        left += step * (n - 1)
+        pairs.append([step, n])
+    offset = row * own + column
+    if np.shares_memory(part.reshape(part.shape[0], own), flat):
+        values = part.flatten()
+        want = as_strided(values[offset:], [n for _, n in pairs], [s * 4 for s, _ in pairs])
+        assert np.array_equal(elements(view.ap(pairs, offset=offset), flat), want)
+    else:
+        with pytest.raises(TraceError, match="evenly"):
+            view.ap(pairs, offset=offset)
+
+
+def test_access_pattern_leaves_no_part():
+    half = tensor((4, 8), "sbuf")[1:3, 4:]
+    assert half.ap([[4, 2], [1, 4]], offset=0).get_pattern() == [(8, 2), (1, 4)]
+    assert half.ap([[4, 2], [1, 4]]).offset == 12
+    assert half.ap([[4, 1], [1, 2]], offset=6).offset == 8 * 2 + 4 + 2
+    for pairs, offset in [([[4, 2], [1, 5]], 0), ([[4, 2], [1, 4]], 1), ([[4, 3], [1, 4]], 0), ([[4, 2], [1, 4]], 4)]:
+        with pytest.raises(TraceError, match="touches"):
+            half.ap(pairs, offset=offset)
+    # The storage's own number addresses the storage.
+    assert half.ap([[8, 2], [1, 4]]).get_pattern() == [(8, 2), (1, 4)]
+    with pytest.raises(TraceError, match="no offset"):
+        half.ap([[8, 2], [1, 4]], offset=3)
+
+
+def test_access_pattern_of_a_part_in_another_type():
+    half = tensor((4, 8), "sbuf", "uint32")[:, 4:]
+    view = half.ap([[8, 4], [1, 8]], dtype="uint16")
+    assert (view.get_pattern(), view.offset) == ([(16, 4), (1, 8)], 8)
+    with pytest.raises(TraceError, match="evenly"):
+        tensor((4, 8), "sbuf", "uint32")[:, ::2].ap([[8, 4], [1, 8]], dtype="uint16")
