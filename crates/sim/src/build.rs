@@ -13,6 +13,7 @@ use crate::options::{Ranks, RunOptions};
 use crate::outcome::{Outcome, Stats, StopReason};
 use crate::overlap::Overlap;
 use crate::place::{Names, Place, at_loc, owner, place, view_of};
+use crate::pool;
 use crate::queue_style;
 use crate::race::{Lanes, Race};
 use crate::state::{CoreState, RegValue};
@@ -558,10 +559,10 @@ impl Ready<'_> {
             if self.linked.is_some() {
                 m.timing = m.timing.take().map(Recorder::streams);
             }
-            match self.linked {
-                Some(l) => (stop, wait_for) = queue_style::run_streams(m, l),
-                None => stop = m.run(),
-            }
+            (stop, wait_for) = pool::run(pool::has_large_tensors(&m.cores), || match self.linked {
+                Some(l) => queue_style::run_streams(m, l),
+                None => (m.run(), None),
+            });
             m.race_findings();
             m.overlap_findings();
             m.group_overlaps();

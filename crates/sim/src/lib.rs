@@ -57,6 +57,7 @@ pub mod options;
 pub mod outcome;
 mod overlap;
 mod place;
+mod pool;
 pub mod queue_style;
 mod race;
 pub mod random;

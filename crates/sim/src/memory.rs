@@ -251,18 +251,22 @@ impl View {
         let k = self.packed_inner(&self.dims);
         let outer = &self.dims[..self.dims.len() - k];
         let run = self.dims[outer.len()..].iter().map(|d| d.num).product::<usize>() * self.elem_size();
-        let count: usize = outer.iter().map(|d| d.num).product();
         if run == 0 {
             return;
         }
+        let (last, outer) = outer.split_last().map_or((Dim { stride: 0, num: 1 }, outer), |(d, o)| (*d, o));
         let it = Offsets {
             dims: outer,
             pos: SmallVec::from_elem(0, outer.len()),
             at: self.base as isize,
-            left: count,
+            left: outer.iter().map(|d| d.num).product(),
         };
         for at in it {
-            f(at, run);
+            let mut at = at as isize;
+            for _ in 0..last.num {
+                f(at as usize, run);
+                at += last.stride;
+            }
         }
     }
 }

@@ -120,7 +120,7 @@ pub(crate) fn fold_each(
     acc: &mut [f32],
     y: &Tile,
 ) -> Result<(), Fault> {
-    super::reduce::fold_rows_into(op, acc, &y.data, y.cols, cx.profile.alu_minmax_nan)
+    super::fold::fold_rows_into(op, acc, &y.data, y.cols, cx.profile.alu_minmax_nan)
         .ok_or_else(|| tile::unsupported(d, format!("accumulating with `{op}`")))
 }
 

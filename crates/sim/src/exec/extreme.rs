@@ -121,24 +121,36 @@ impl<T: Copy, F: Fn(T) -> f32> Kernel for Most<'_, T, F> {
     #[inline(always)]
     fn run(self) -> (f32, u32) {
         let Most { x, key } = self;
+        // No lane is reached by a computed index: the lanes stay in registers.
         let mut most = [f32::NEG_INFINITY; LANES];
         let mut magnitude = [0u32; LANES];
-        let mut put = |j: usize, v: f32| {
-            most[j] = if v > most[j] { v } else { most[j] };
-            magnitude[j] = magnitude[j].max(v.to_bits() & 0x7FFF_FFFF);
+        let mut put = |b: &[T; LANES]| {
+            for j in 0..LANES {
+                let v = key(b[j]);
+                most[j] = greater(most[j], v);
+                magnitude[j] = magnitude[j].max(v.to_bits() & 0x7FFF_FFFF);
+            }
         };
         let (blocks, tail) = x.as_chunks::<LANES>();
-        for b in blocks {
-            for j in 0..LANES {
-                put(j, key(b[j]));
+        blocks.iter().for_each(&mut put);
+        if let Some(first) = tail.first() {
+            put(&std::array::from_fn(|j| *tail.get(j).unwrap_or(first)));
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for j in 0..half {
+                most[j] = greater(most[j], most[j + half]);
+                magnitude[j] = magnitude[j].max(magnitude[j + half]);
             }
+            half /= 2;
         }
-        for (j, v) in tail.iter().enumerate() {
-            put(j, key(*v));
-        }
-        let greater = |a: f32, b: &f32| if *b > a { *b } else { a };
-        (most.iter().fold(f32::NEG_INFINITY, greater), magnitude.iter().fold(0, |a, b| a.max(*b)))
+        (most[0], magnitude[0])
     }
+}
+
+#[inline(always)]
+fn greater(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
 }
 
 #[cfg(test)]

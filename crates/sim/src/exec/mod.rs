@@ -17,6 +17,7 @@ pub mod dma;
 mod elementwise;
 mod extreme;
 mod fill;
+mod fold;
 mod gather;
 pub(crate) mod matmul;
 pub(crate) use matmul::accumulates_explicitly;

@@ -97,14 +97,23 @@ impl<const N: usize, T: Word, F: Fn([u8; N]) -> T> Kernel for Load<'_, N, T, F> 
                 load_columns(bytes, c, now, &f);
                 continue;
             }
+            if stride == N as isize {
+                let (at, step, spans, n) = walk.spans(out.len());
+                let (now, rest) = out.split_at_mut(spans * n);
+                out = rest;
+                let mut at = at as isize;
+                for now in now.chunks_exact_mut(n) {
+                    for (o, c) in now.iter_mut().zip(bytes[at as usize..][..n * N].as_chunks::<N>().0) {
+                        *o = f(*c);
+                    }
+                    at += step;
+                }
+                continue;
+            }
             let (at, n) = walk.span(out.len());
             let (now, rest) = out.split_at_mut(n);
             out = rest;
-            if stride == N as isize {
-                for (o, c) in now.iter_mut().zip(bytes[at..at + n * N].as_chunks::<N>().0) {
-                    *o = f(*c);
-                }
-            } else if stride == 2 * N as isize {
+            if stride == 2 * N as isize {
                 load_apart::<N, 2, T>(bytes, at, now, &f);
             } else if stride == 3 * N as isize {
                 load_apart::<N, 3, T>(bytes, at, now, &f);
@@ -199,14 +208,24 @@ impl<const N: usize, T: Word, F: Fn(T) -> [u8; N]> Kernel for Store<'_, N, T, F>
                 store_columns(bytes, c, now, &f);
                 continue;
             }
+            if stride == N as isize {
+                let (at, step, spans, n) = walk.spans(data.len());
+                let (now, rest) = data.split_at(spans * n);
+                data = rest;
+                let mut at = at as isize;
+                for now in now.chunks_exact(n) {
+                    let to = bytes[at as usize..][..n * N].as_chunks_mut::<N>().0;
+                    for (o, x) in to.iter_mut().zip(now) {
+                        *o = f(*x);
+                    }
+                    at += step;
+                }
+                continue;
+            }
             let (at, n) = walk.span(data.len());
             let (now, rest) = data.split_at(n);
             data = rest;
-            if stride == N as isize {
-                for (o, x) in bytes[at..at + n * N].as_chunks_mut::<N>().0.iter_mut().zip(now) {
-                    *o = f(*x);
-                }
-            } else if stride == 2 * N as isize {
+            if stride == 2 * N as isize {
                 store_apart::<N, 2, T>(bytes, at, now, &f);
             } else if stride == 3 * N as isize {
                 store_apart::<N, 3, T>(bytes, at, now, &f);

@@ -74,6 +74,11 @@ impl Walk {
         self.inner.stride
     }
 
+    /// Elements of a span at most.
+    pub(crate) fn run_length(&self) -> usize {
+        self.inner.num
+    }
+
     /// Up to `most` further elements: the first byte, and how many.
     #[inline(always)]
     pub(crate) fn span(&mut self, most: usize) -> (usize, usize) {
@@ -85,6 +90,22 @@ impl Walk {
             self.advance(1);
         }
         (at as usize, n)
+    }
+
+    /// Up to `most` further elements as equal spans: the first byte, bytes between spans, spans, elements of each.
+    #[inline(always)]
+    pub(crate) fn spans(&mut self, most: usize) -> (usize, isize, usize, usize) {
+        let whole = self.inner.num;
+        if self.done == 0
+            && most >= 2 * whole
+            && let Some((d, i)) = self.outer.last()
+        {
+            let (at, step, n) = (self.start, d.stride, (d.num - i).min(most / whole));
+            self.advance(n);
+            return (at as usize, step, n, whole);
+        }
+        let (at, n) = self.span(most);
+        (at, 0, 1, n)
     }
 
     /// Goes on by whole runs of the innermost dimension, at most to the end of the dimension around it.
