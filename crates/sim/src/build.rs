@@ -13,7 +13,7 @@ use crate::options::{Ranks, RunOptions};
 use crate::outcome::{Outcome, Stats, StopReason};
 use crate::overlap::Overlap;
 use crate::place::{Names, Place, at_loc, owner, place, view_of};
-use crate::pool;
+use crate::pool::{self, Helper};
 use crate::queue_style;
 use crate::race::{Lanes, Race};
 use crate::state::{CoreState, RegValue};
@@ -551,6 +551,7 @@ impl Ready<'_> {
             let guarded = m.opts.profile.uninit == Uninit::NanGuard && m.opts.undefined_check;
             let from = if guarded { u64::MAX } else { m.opts.side_by_side };
             m.deferred = Deferred::new(m.cores.len(), from);
+            m.mem.helper = Helper::new(m.opts.side_by_side == 0);
             m.race = p.race.take();
             m.overlap = p.overlap.take();
             m.timing = timing

@@ -7,6 +7,7 @@
 //! Guarantee: a view that the machine hands to an instruction has at least one element and lies inside its buffer
 //! ([`View::fits`]), so that the code of an instruction may index without a check of its own.
 
+use crate::pool::Helper;
 use smallvec::SmallVec;
 use tandem_bir::Dtype;
 
@@ -37,6 +38,8 @@ pub struct Memory {
     info: Vec<BufInfo>,
     /// Instructions that work on it stay on their thread.
     pub(crate) alone: bool,
+    /// The thread that helps with large instructions.
+    pub(crate) helper: Helper,
 }
 
 impl Memory {
@@ -77,11 +80,15 @@ impl Memory {
     }
     /// The same buffers, all empty.
     pub(crate) fn shell(&self) -> Memory {
-        Memory { bufs: self.bufs.iter().map(|_| Vec::new()).collect(), info: self.info.clone(), alone: false }
+        Memory {
+            bufs: self.bufs.iter().map(|_| Vec::new()).collect(),
+            info: self.info.clone(),
+            ..Memory::default()
+        }
     }
-    /// Threads that an instruction may use.
-    pub(crate) fn threads(&self) -> usize {
-        if self.alone { 1 } else { rayon::current_num_threads() }
+    /// An instruction on `size` elements is worth a second thread, if one on `least` is when that thread is awake.
+    pub(crate) fn is_worth_two_threads(&self, size: usize, least: usize) -> bool {
+        size >= least && !self.alone && rayon::current_num_threads() > 1 && self.helper.is_worth(size, least)
     }
     /// Takes a buffer out, to write it while others are read; [`Memory::put`] gives it back.
     pub(crate) fn take(&mut self, id: BufId) -> Vec<u8> {

@@ -214,7 +214,7 @@ fn go<B: Bits>(mem: &mut Memory, dst: &View, mask: &Mask<'_>, first: &Side<'_>, 
         Some((cut, row)) => {
             let (lo, hi) = buf.split_at_mut(cut);
             let mem = &*mem;
-            rayon::join(
+            mem.helper.join(
                 || Band { dst, cut: 0, row: 0, rows: row }.run::<B>(lo, mem, mask, first, second),
                 || Band { dst, cut, row, rows: all - row }.run::<B>(hi, mem, mask, first, second),
             );

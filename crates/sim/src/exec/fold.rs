@@ -9,7 +9,8 @@ use super::stream::{self, Walk};
 use super::tile::Tile;
 use crate::memory::{Memory, View};
 use crate::num::alu;
-use crate::num::simd::{self, SIDE};
+use crate::num::round;
+use crate::num::simd::{self, Element, SIDE};
 use crate::numeric_profile::AluMinMaxNan;
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -19,20 +20,38 @@ use tandem_bir::{AluOp, Dtype};
 const GROUPS: usize = 4;
 /// Rows that go side by side.
 const ROWS: usize = GROUPS * SIDE;
-/// Elements of a row that are copied at once where they are not packed fp32 (our choice); few in tests, so that rows have several
+/// Elements of a row that are copied at once where they are not packed fp32 or bf16 (our choice); few in tests, so that rows have several
 /// such blocks.
 const WIDE: usize = if cfg!(test) { 16 } else { 128 };
 
-/// A packed fp32 value.
-type Packed = [u8; 4];
-
-/// `acc[j] = op(acc[j], rows[j][i])` for `i` ascending; all rows have the same length.
-struct Fold<'a> {
-    acc: &'a mut [f32; ROWS],
-    rows: [&'a [Packed]; ROWS],
+/// A value as it lies in memory.
+trait Packed: Element {
+    /// What its word stands for.
+    fn value(word: u32) -> f32;
 }
 
-impl alu::OpKernel for Fold<'_> {
+impl Packed for [u8; 4] {
+    #[inline(always)]
+    fn value(word: u32) -> f32 {
+        f32::from_bits(word)
+    }
+}
+
+/// bf16.
+impl Packed for [u8; 2] {
+    #[inline(always)]
+    fn value(word: u32) -> f32 {
+        round::bf16_to_f32(word as u16)
+    }
+}
+
+/// `acc[j] = op(acc[j], rows[j][i])` for `i` ascending; all rows have the same length.
+struct Fold<'a, E> {
+    acc: &'a mut [f32; ROWS],
+    rows: [&'a [E]; ROWS],
+}
+
+impl<E: Packed> alu::OpKernel for Fold<'_, E> {
     type Out = ();
     #[inline(always)]
     fn run(self, f: impl Fn(f32, f32) -> f32) {
@@ -47,7 +66,7 @@ impl alu::OpKernel for Fold<'_> {
                 let columns = simd::transposed(std::array::from_fn(|j| &blocks[g * SIDE + j][k]));
                 for column in &columns {
                     for j in 0..SIDE {
-                        acc[j] = f(acc[j], f32::from_bits(column[j]));
+                        acc[j] = f(acc[j], E::value(column[j]));
                     }
                 }
             }
@@ -55,21 +74,21 @@ impl alu::OpKernel for Fold<'_> {
         result.copy_from_slice(acc.as_flattened());
         for (acc, row) in result.iter_mut().zip(rows) {
             for v in &row[n * SIDE..] {
-                *acc = f(*acc, f32::from_le_bytes(*v));
+                *acc = f(*acc, E::value(v.word()));
             }
         }
     }
 }
 
 /// Folds up to [`ROWS`] rows of equal length on.
-fn fold_on<'a>(
+fn fold_on<'a, E: Packed + 'a>(
     op: AluOp,
     acc: &mut [f32],
-    rows: impl Iterator<Item = &'a [Packed]>,
+    rows: impl Iterator<Item = &'a [E]>,
     nan: AluMinMaxNan,
 ) -> Option<()> {
     // What is missing to a full set is the first row again, folded for nothing.
-    let mut all: [&[Packed]; ROWS] = [&[]; ROWS];
+    let mut all: [&[E]; ROWS] = [&[]; ROWS];
     let mut n = 0;
     for (to, row) in all.iter_mut().zip(rows) {
         *to = row;
@@ -112,7 +131,7 @@ pub(super) fn fold_rows_into(
     Some(())
 }
 
-fn pack(from: &[f32], to: &mut [Packed]) {
+fn pack(from: &[f32], to: &mut [[u8; 4]]) {
     to.iter_mut().zip(from).for_each(|(to, v)| *to = v.to_le_bytes());
 }
 
@@ -131,9 +150,10 @@ pub(super) fn fold_view(
     let mut out = vec![0f32; starts.len()];
     let bytes = mem.bytes(v.buf);
     let fold = |starts: &[usize], out: &mut [f32]| fold_starts(bytes, v, split, starts, out, op, nan);
-    if v.num_elems() >= stream::PARALLEL && starts.len() > ROWS && mem.threads() > 1 {
+    if starts.len() > ROWS && mem.is_worth_two_threads(v.num_elems(), stream::PARALLEL) {
         let blocks = starts.par_chunks(ROWS).zip(out.par_chunks_mut(ROWS)).with_max_len(1);
         blocks.try_for_each(|(starts, out)| fold(starts, out))?;
+        mem.helper.was_used();
     } else {
         fold(&starts, &mut out)?;
     }
@@ -171,7 +191,11 @@ fn fold_starts(
             Rows { bytes, dtype: v.dtype, walks: starts.iter().map(walk).collect(), left: cols, factor };
         rows.first(out);
         // One element is its own fold, whatever the operation.
-        if rows.is_packed() { rows.fold_packed(op, out, nan)? } else { rows.fold_copied(op, out, nan)? }
+        match v.dtype {
+            Dtype::Float32 | Dtype::Float32r if rows.is_packed(4) => rows.fold_packed::<4>(op, out, nan)?,
+            Dtype::Bfloat16 if rows.is_packed(2) => rows.fold_packed::<2>(op, out, nan)?,
+            _ => rows.fold_copied(op, out, nan)?,
+        }
     }
     Some(())
 }
@@ -204,14 +228,14 @@ impl Rows<'_> {
     }
 
     /// The elements are used as they lie in memory, in long runs.
-    fn is_packed(&self) -> bool {
-        self.factor.is_none()
-            && matches!(self.dtype, Dtype::Float32 | Dtype::Float32r)
-            && self.walks[0].stride() == size_of::<Packed>() as isize
-            && self.walks[0].run_length() >= WIDE
+    fn is_packed(&self, size: isize) -> bool {
+        self.factor.is_none() && self.walks[0].stride() == size && self.walks[0].run_length() >= WIDE
     }
 
-    fn fold_packed(&mut self, op: AluOp, acc: &mut [f32], nan: AluMinMaxNan) -> Option<()> {
+    fn fold_packed<const N: usize>(&mut self, op: AluOp, acc: &mut [f32], nan: AluMinMaxNan) -> Option<()>
+    where
+        [u8; N]: Packed,
+    {
         while self.left > 0 {
             // All rows have the same shape and are at the same place in it.
             let (bytes, most) = (self.bytes, self.left);
@@ -219,7 +243,7 @@ impl Rows<'_> {
             let rows = self.walks.iter_mut().map(|walk| {
                 let (at, n) = walk.span(most);
                 now = n;
-                bytes[at..at + n * size_of::<Packed>()].as_chunks().0
+                bytes[at..at + n * N].as_chunks::<N>().0
             });
             fold_on(op, acc, rows, nan)?;
             self.left -= now;

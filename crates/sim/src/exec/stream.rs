@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// Elements of a piece (our choice); few in tests, so that small operands have several.
 pub(crate) const PIECE: usize = if cfg!(test) { 16 } else { 1024 };
 
-/// Elements from which on an instruction is worth a second thread (our choice).
+/// Elements from which on an instruction is worth a second thread that is awake (our choice).
 pub(crate) const PARALLEL: usize = 1 << 17;
 /// The same for one that computes much for each element (our choice).
 const PARALLEL_HEAVY: usize = 1 << 15;
@@ -227,7 +227,7 @@ pub(crate) fn rows(v: &View, from: usize, to: usize) -> View {
 /// Where to cut the destination's buffer, and before which row, when two threads can work apart.
 pub(crate) fn cut(mem: &Memory, dst: &View, reads: &[&View], least: usize) -> Option<(usize, usize)> {
     let rows = dst.partitions();
-    if dst.num_elems() < least || rows < 2 || mem.threads() < 2 {
+    if rows < 2 || !mem.is_worth_two_threads(dst.num_elems(), least) {
         return None;
     }
     let pitch = mem.info(dst.buf).pitch.filter(|p| *p > 0)?;
@@ -294,7 +294,7 @@ impl<'a> Plan<'a> {
                 let per = self.dst.elems_per_partition();
                 let (lo, hi) = buf.split_at_mut(cut);
                 let mem = &*mem;
-                let (x, y) = rayon::join(
+                let (x, y) = mem.helper.join(
                     || self.with(&low).band(lo, 0, mem, 0, &f),
                     || self.with(&high).band(hi, cut, mem, row * per, &f),
                 );
@@ -412,21 +412,39 @@ where
 /// Copies the elements of `src` to `dst` as bits, without a copy in between; false, and nothing is done, when that would read
 /// what was written. Both have the same number of elements of the same size.
 pub(crate) fn copy(mem: &mut Memory, src: &View, dst: &View) -> bool {
-    let n = dst.num_elems();
-    let size = dst.elem_size();
-    if size != src.elem_size() || n != src.num_elems() || !in_step(src, dst) {
+    if dst.elem_size() != src.elem_size() || dst.num_elems() != src.num_elems() || !in_step(src, dst) {
         return false;
     }
+    let cut = cut(mem, dst, &[src], PARALLEL);
     let mut to = mem.take(dst.buf);
     let from = (src.buf != dst.buf).then(|| mem.bytes(src.buf));
-    let (src, dst_walk, left) = (Walk::new(src), Walk::new(dst), n);
+    match cut {
+        None => move_elements(from, &mut to, src, dst, 0),
+        Some((cut, row)) => {
+            let (low, high) = to.split_at_mut(cut);
+            let all = dst.partitions();
+            mem.helper.join(
+                || move_elements(from, low, &rows(src, 0, row), &rows(dst, 0, row), 0),
+                || move_elements(from, high, &rows(src, row, all), &rows(dst, row, all), cut),
+            );
+        }
+    }
+    mem.put(dst.buf, to);
+    true
+}
+
+/// Moves all elements; `to` holds the destination's buffer from byte `cut` on, which is read too where `from` is `None`.
+fn move_elements(from: Option<&[u8]>, to: &mut [u8], src: &View, dst: &View, cut: usize) {
+    let walk = |v: &View, cut: usize| Walk::of(v.base - cut, &v.dims, v.elem_size());
+    let src = walk(src, if from.is_none() { cut } else { 0 });
+    let left = dst.num_elems();
     macro_rules! moving {
         ($n:literal, $t:ty, $word:expr, $bytes:expr) => {
             simd::run(Moving::<$n, $t, _, _> {
                 from,
-                to: &mut to,
+                to,
                 src,
-                dst: dst_walk,
+                dst: walk(dst, cut),
                 left,
                 word: $word,
                 bytes: $bytes,
@@ -434,14 +452,12 @@ pub(crate) fn copy(mem: &mut Memory, src: &View, dst: &View) -> bool {
             })
         };
     }
-    match size {
+    match dst.elem_size() {
         1 => moving!(1, u32, |[b]: [u8; 1]| u32::from(b), |x| [x as u8]),
         2 => moving!(2, u32, |b| u32::from(u16::from_le_bytes(b)), |x| (x as u16).to_le_bytes()),
         4 => moving!(4, u32, u32::from_le_bytes, u32::to_le_bytes),
         _ => moving!(8, u64, u64::from_le_bytes, u64::to_le_bytes),
     }
-    mem.put(dst.buf, to);
-    true
 }
 
 #[cfg(test)]
