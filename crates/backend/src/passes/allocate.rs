@@ -6,16 +6,19 @@
 //!
 //! Where the tensors of SBUF or PSUM do not fit in this way, tensors that are never alive together share bytes: the largest
 //! tensors first, each at the lowest address that is free while it is alive on every core that has it. What *alive* means, and what
-//! sharing may hide, says [`super::lifetimes`].
+//! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any of four orders of placement, instructions move
+//! ([`super::make_room`]).
 
-use super::lifetimes::{Life, lifetimes};
+use super::by_life::by_life;
+use super::make_room::{Budget, make_room};
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use indexmap::IndexMap;
-use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Diagnostic, Site, codes};
-use tandem_bir::{AddressSpace, CompactString, MemLocId, MemoryType, Program, Storage};
+use tandem_bir::{AddressSpace, BlockId, CompactString, InstId, MemLocId, MemoryType, Program, Storage};
 
 /// The pass.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ static INFO: PassInfo = PassInfo {
     ensures: &[Fact::OnChipPlaced],
     breaks: &[],
     options: &["arch"],
-    stats: &["placed", "sbuf_bytes_used", "psum_bytes_used", "dram_bytes_used"],
+    stats: &["placed", "moved", "sbuf_bytes_used", "psum_bytes_used", "dram_bytes_used"],
 };
 
 /// Alignment of on-chip addresses in bytes (our choice).
@@ -47,9 +50,7 @@ impl Pass for Allocate {
         let mut failed = false;
         for group in 0..p.modules.len().div_ceil(lnc) {
             let range = group * lnc..((group + 1) * lnc).min(p.modules.len());
-            for mem in [Memory::Sb, Memory::Psum, Memory::Dram] {
-                failed |= allocate_memory(p, range.clone(), mem, cx).is_err();
-            }
+            failed |= allocate_group(p, range, cx).is_err();
         }
         if failed { Err(Stop) } else { Ok(()) }
     }
@@ -113,38 +114,104 @@ impl FreeList {
 }
 
 /// Tensors by function and name.
-type Wants = IndexMap<(CompactString, CompactString), Want>;
+pub(super) type Wants = IndexMap<(CompactString, CompactString), Want>;
 
+/// What a tensor needs.
 #[derive(Default)]
-struct Want {
-    bytes: u64,
-    partitions: u64,
-    fixed: Option<u64>,
-    users: Vec<(usize, MemLocId)>,
+pub(super) struct Want {
+    pub(super) bytes: u64,
+    pub(super) partitions: u64,
+    pub(super) fixed: Option<u64>,
+    /// Its locations without an address: module, location.
+    pub(super) users: Vec<(usize, MemLocId)>,
     /// Locations of the name that have an address: module, location, first byte.
-    placed: Vec<(usize, MemLocId, u64)>,
+    pub(super) placed: Vec<(usize, MemLocId, u64)>,
 }
 
-fn allocate_memory(
-    p: &mut Program,
-    range: std::ops::Range<usize>,
-    mem: Memory,
-    cx: &mut PassCtx,
-) -> Result<(), Stop> {
+/// The memory to place in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub(super) limit: u64,
+    pub(super) align: u64,
+    /// Size of the banks no tensor crosses; 0 for none.
+    pub(super) wall: u64,
+}
+
+/// Shares of the memory to aim at when instructions move, in sixteenths (our choice): what is alive at one time may fit and
+/// still not be placed.
+const SHARES: [u64; 4] = [16, 15, 14, 12];
+
+fn allocate_group(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Result<(), Stop> {
     let Some(spec) = p.modules.get(range.start).and_then(|m| m.arch.spec()) else {
-        if mem == Memory::Sb {
-            let arch = p.arch();
-            return Err(cx.fail(Diagnostic::new(codes::L0002, format!("no hardware model for {arch}"))));
+        let arch = p.arch();
+        return Err(cx.fail(Diagnostic::new(codes::L0002, format!("no hardware model for {arch}"))));
+    };
+    let memories = [Memory::Sb, Memory::Psum, Memory::Dram];
+    let all = memories.map(|mem| wanted(p, &range, mem, spec));
+    let mut wants = Vec::new();
+    for w in all {
+        wants.push(w.map_err(|d| cx.fail(d))?);
+    }
+    let on_chip = |p: &Program, k: usize| find(p, &range, memories[k], &wants[k], spec);
+    let mut found = [on_chip(p, 0), on_chip(p, 1)];
+    if found.iter().any(Result::is_err) && cx.pass() == INFO.name {
+        let saved: Vec<(usize, BlockId, Vec<InstId>)> = range
+            .clone()
+            .flat_map(|mi| p.modules[mi].blocks.iter().map(move |(b, x)| (mi, b, x.insts.clone())))
+            .collect();
+        for share in SHARES {
+            let part = |limit: u64, ok: bool| if ok { limit } else { limit / 16 * share };
+            let budget = Budget {
+                sbuf: part(spec.sbuf_usable, found[0].is_ok()),
+                psum: part(spec.psum_bytes, found[1].is_ok()),
+                align: ON_CHIP_ALIGN,
+            };
+            let Some(orders) = make_room(p, range.clone(), budget) else { break };
+            for (mi, b, insts) in orders {
+                p.modules[mi].blocks[b].insts = insts;
+            }
+            let again = [on_chip(p, 0), on_chip(p, 1)];
+            if again.iter().all(Result::is_ok) {
+                found = again;
+                break;
+            }
         }
-        return Ok(());
+        if found.iter().any(Result::is_err) {
+            for (mi, b, insts) in saved {
+                p.modules[mi].blocks[b].insts = insts;
+            }
+        } else {
+            let moved = saved.iter().map(|(mi, b, old)| moved(old, &p.modules[*mi].blocks[*b].insts)).sum();
+            cx.count("moved", moved);
+        }
+    }
+    let [sb, psum] = found;
+    let mut failed = false;
+    for (k, found) in [sb, psum, find(p, &range, Memory::Dram, &wants[2], spec)].into_iter().enumerate() {
+        match found {
+            Ok((at, end)) => commit(p, memories[k], &wants[k], at, end, spec, cx),
+            Err(d) => {
+                cx.report(d);
+                failed = true;
+            }
+        }
+    }
+    if failed { Err(Stop) } else { Ok(()) }
+}
+
+/// Instructions of a block whose predecessor is another one than before.
+fn moved(old: &[InstId], new: &[InstId]) -> u64 {
+    let before = |list: &[InstId]| -> FxHashMap<InstId, Option<InstId>> {
+        let previous = std::iter::once(None).chain(list.iter().copied().map(Some));
+        list.iter().copied().zip(previous).collect()
     };
-    let (limit, align, wall) = match mem {
-        Memory::Sb => (spec.sbuf_usable, ON_CHIP_ALIGN, 0),
-        Memory::Psum => (spec.psum_bytes, ON_CHIP_ALIGN, spec.psum_bank_bytes),
-        Memory::Dram => (spec.hbm_bytes, DRAM_ALIGN, 0),
-    };
+    let (old, new) = (before(old), before(new));
+    new.iter().filter(|(i, p)| old.get(*i) != Some(*p)).count() as u64
+}
+
+/// The tensors of one memory and what they need.
+fn wanted(p: &Program, range: &Range<usize>, mem: Memory, spec: &ArchSpec) -> Result<Wants, Diagnostic> {
     let mut wants = Wants::new();
-    let mut used = FreeList::default();
     for mi in range.clone() {
         let m = &p.modules[mi];
         for f in m.all_functions() {
@@ -180,7 +247,6 @@ fn allocate_memory(
                             0
                         };
                         let at = loc.addr.saturating_add(bank);
-                        used.take(at, at.saturating_add(bytes));
                         w.fixed.get_or_insert(at);
                         w.placed.push((mi, l, at));
                     } else {
@@ -199,25 +265,41 @@ fn allocate_memory(
             codes::L0003,
             format!("tensor {name} has {} partitions, the memory has {}", w.partitions, spec.partitions),
         );
-        return Err(cx.fail(d));
+        return Err(d);
     }
-    let given = used.clone();
-    let at = match one_by_one(&wants, &mut used, align, limit, wall) {
-        Ok(at) => at,
-        Err(k) if mem == Memory::Dram => {
-            let alive: Vec<usize> = (0..wants.len()).collect();
-            return Err(cx.fail(capacity_error(p, &range, mem, limit, k, &alive, &wants)));
-        }
-        Err(_) => {
-            used = given;
-            match by_life(p, range.clone(), &wants, &mut used, align, limit, wall) {
-                Ok(at) => at,
-                Err((k, alive)) => {
-                    return Err(cx.fail(capacity_error(p, &range, mem, limit, k, &alive, &wants)));
-                }
-            }
-        }
+    Ok(wants)
+}
+
+/// Addresses of the tensors and the end of the bytes used.
+fn find(
+    p: &Program,
+    range: &Range<usize>,
+    mem: Memory,
+    wants: &Wants,
+    spec: &ArchSpec,
+) -> Result<(Vec<u64>, u64), Diagnostic> {
+    let room = match mem {
+        Memory::Sb => Room { limit: spec.sbuf_usable, align: ON_CHIP_ALIGN, wall: 0 },
+        Memory::Psum => Room { limit: spec.psum_bytes, align: ON_CHIP_ALIGN, wall: spec.psum_bank_bytes },
+        Memory::Dram => Room { limit: spec.hbm_bytes, align: DRAM_ALIGN, wall: 0 },
     };
+    let error = |k: usize, alive: &[usize]| capacity_error(p, range, mem, room.limit, k, alive, wants);
+    match one_by_one(wants, room) {
+        Ok(found) => Ok(found),
+        Err(k) if mem == Memory::Dram => Err(error(k, &(0..wants.len()).collect::<Vec<_>>())),
+        Err(_) => by_life(p, range.clone(), wants, room).map_err(|(k, alive)| error(k, &alive)),
+    }
+}
+
+fn commit(
+    p: &mut Program,
+    mem: Memory,
+    wants: &Wants,
+    at: Vec<u64>,
+    end: u64,
+    spec: &ArchSpec,
+    cx: &mut PassCtx,
+) {
     let mut placed = 0;
     for ((_, w), at) in wants.iter().zip(at) {
         for &(mi, l) in &w.users {
@@ -238,94 +320,32 @@ fn allocate_memory(
         Memory::Psum => "psum_bytes_used",
         Memory::Dram => "dram_bytes_used",
     };
-    cx.count(stat, used.high_water());
-    Ok(())
+    cx.count(stat, end);
 }
 
 /// Addresses with bytes of its own for every tensor; the first that does not fit is the error.
-fn one_by_one(
-    wants: &Wants,
-    used: &mut FreeList,
-    align: u64,
-    limit: u64,
-    wall: u64,
-) -> Result<Vec<u64>, usize> {
+fn one_by_one(wants: &Wants, room: Room) -> Result<(Vec<u64>, u64), usize> {
+    let mut used = FreeList::default();
+    for w in wants.values() {
+        w.placed.iter().for_each(|x| used.take(x.2, x.2.saturating_add(w.bytes)));
+    }
     let mut out = vec![0; wants.len()];
     for (k, w) in wants.values().enumerate().filter(|(_, w)| !w.users.is_empty()) {
-        let at = w.fixed.or_else(|| used.first_fit(w.bytes, align, limit, wall)).ok_or(k)?;
+        let at = w.fixed.or_else(|| used.first_fit(w.bytes, room.align, room.limit, room.wall)).ok_or(k)?;
         // rounding up keeps the list of used ranges short
-        used.take(at, at.saturating_add(rounded(w.bytes, align)));
+        used.take(at, at.saturating_add(rounded(w.bytes, room.align)));
         out[k] = at;
     }
-    Ok(out)
+    Ok((out, used.high_water()))
 }
 
-fn rounded(bytes: u64, align: u64) -> u64 {
+pub(super) fn rounded(bytes: u64, align: u64) -> u64 {
     bytes.checked_next_multiple_of(align).unwrap_or(bytes)
-}
-
-/// Addresses where tensors that are never alive together may share bytes. The error is the tensor that does not fit, with those
-/// that are alive together with it.
-fn by_life(
-    p: &Program,
-    range: std::ops::Range<usize>,
-    wants: &Wants,
-    used: &mut FreeList,
-    align: u64,
-    limit: u64,
-    wall: u64,
-) -> Result<Vec<u64>, (usize, Vec<usize>)> {
-    let elsewhere: FxHashSet<CompactString> = p.modules[range.clone()]
-        .iter()
-        .flat_map(|m| {
-            m.memlocs.values().filter_map(|l| l.remote_local_target.as_ref().map(|t| t.name.clone()))
-        })
-        .collect();
-    let lives: Vec<_> = range.clone().map(|mi| lifetimes(&p.modules[mi], &elsewhere)).collect();
-    let life = |mi: usize, l: MemLocId| lives[mi - range.start][l];
-    // What lies where: first byte, end, lifetimes by module.
-    type Taken = (u64, u64, SmallVec<[(usize, Life); 2]>);
-    let mut taken: Vec<Taken> = Vec::new();
-    for w in wants.values() {
-        for &(mi, l, at) in &w.placed {
-            taken.push((at, at.saturating_add(w.bytes), SmallVec::from_iter([(mi, life(mi, l))])));
-        }
-    }
-    let mut out = vec![0; wants.len()];
-    let mut order: Vec<usize> = (0..wants.len()).filter(|k| !wants[*k].users.is_empty()).collect();
-    order.sort_by_key(|k| (wants[*k].fixed.is_none(), std::cmp::Reverse(wants[*k].bytes), *k));
-    for k in order {
-        let w = &wants[k];
-        let mine: SmallVec<[(usize, Life); 2]> = w.users.iter().map(|&(mi, l)| (mi, life(mi, l))).collect();
-        let together = |other: &[(usize, Life)]| {
-            mine.iter().any(|(m, a)| other.iter().any(|(n, b)| m == n && a.meets(*b)))
-        };
-        let mut free = FreeList::default();
-        taken.iter().filter(|t| together(&t.2)).for_each(|t| free.take(t.0, t.1));
-        let Some(at) = w.fixed.or_else(|| free.first_fit(w.bytes, align, limit, wall)) else {
-            let alive = |w: &Want| {
-                let l: Vec<(usize, Life)> = w
-                    .users
-                    .iter()
-                    .copied()
-                    .chain(w.placed.iter().map(|x| (x.0, x.1)))
-                    .map(|(mi, l)| (mi, life(mi, l)))
-                    .collect();
-                together(&l)
-            };
-            return Err((k, (0..wants.len()).filter(|j| alive(&wants[*j])).collect()));
-        };
-        let end = at.saturating_add(rounded(w.bytes, align));
-        used.take(at, end);
-        taken.push((at, end, mine));
-        out[k] = at;
-    }
-    Ok(out)
 }
 
 fn capacity_error(
     p: &Program,
-    range: &std::ops::Range<usize>,
+    range: &Range<usize>,
     mem: Memory,
     limit: u64,
     k: usize,

@@ -5,11 +5,15 @@
 //! knows. So it is decided here: where PSUM tensors share bytes, the first matmul onto bytes of a tensor gets flags 0 (plain
 //! overwrite) in place of the automatic ones.
 //!
-//! Ensures: nothing that later passes rely on. Decides for tensors that all matmuls write in one block which runs once, in a
-//! module of one function: elsewhere the first one in program order need not be the first one that runs. A matmul whose
+//! Ensures: nothing that later passes rely on. Decides for tensors that all matmuls write in one block, in a module of one
+//! function, where the block runs once or nothing in the tensor is carried from one run of it to the next
+//! ([`super::confined`]): elsewhere the first one in program order need not be the first one that runs. A matmul whose
 //! destination is new in part stays automatic.
 
+use super::confined::confined;
 use crate::pass::{Pass, PassCtx, PassInfo, Stop};
+use crate::storage::for_each_location;
+use indexmap::IndexMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tandem_bir::analysis::cfg::Cfg;
 use tandem_bir::analysis::footprint::{Footprint, StorageMap, overlaps};
@@ -83,36 +87,64 @@ fn product<'i>(m: &Module, i: &'i Inst) -> Option<&'i AccessPattern> {
     (m.memlocs.get(a.loc)?.mem == MemoryType::Psum).then_some(a)
 }
 
+/// Instructions in program order.
+#[derive(Default)]
+struct List {
+    blocks: Option<(BlockId, BlockId)>,
+    insts: Vec<InstId>,
+}
+
+impl List {
+    fn push(&mut self, b: BlockId, i: InstId) {
+        if self.insts.last() != Some(&i) {
+            self.insts.push(i);
+        }
+        let (first, last) = self.blocks.unwrap_or((b, b));
+        self.blocks = Some((first, if last == first { b } else { last }));
+    }
+    /// The block of all of them, if it is one.
+    fn block(&self) -> Option<BlockId> {
+        self.blocks.filter(|(a, b)| a == b).map(|x| x.0)
+    }
+}
+
+/// What names a PSUM location, and which of it are products onto it.
+#[derive(Default)]
+struct Uses {
+    all: List,
+    products: List,
+}
+
 /// Matmuls with automatic flags of which no earlier one touches the bytes of its destination in the same tensor.
 fn first_writes(m: &Module) -> Vec<InstId> {
     let [func] = m.functions[..] else { return Vec::new() };
     let storage = StorageMap::of_module(m);
     let Some(shared) = shared(m, &storage) else { return Vec::new() };
-    // Writers of each shared location in program order, and the block of all of them.
-    let mut writers: FxHashMap<MemLocId, (Option<BlockId>, Vec<InstId>)> = FxHashMap::default();
-    let mut order = Vec::new();
+    let mut uses: IndexMap<MemLocId, Uses> = IndexMap::new();
     for (_, b, i) in m.walk() {
-        let Some(a) = product(m, &m.insts[i]).filter(|a| shared[a.loc]) else { continue };
-        let (block, list) = writers.entry(a.loc).or_insert_with(|| {
-            order.push(a.loc);
-            (Some(b), Vec::new())
+        for_each_location(m, &m.insts[i], &mut |l, _| {
+            if shared[l] {
+                uses.entry(l).or_default().all.push(b, i);
+            }
         });
-        *block = block.filter(|x| *x == b);
-        list.push(i);
+        if let Some(a) = product(m, &m.insts[i]).filter(|a| shared[a.loc]) {
+            uses.entry(a.loc).or_default().products.push(b, i);
+        }
     }
     let cfg = Cfg::new(m, func);
     let loops = Scc::new(&cfg);
     let once =
         |b: BlockId| cfg.region_owner(b).is_none() && cfg.node_of(b).is_some_and(|node| !loops.in_loop(node));
     let mut first = Vec::new();
-    for l in order {
-        let (Some(block), list) = &writers[&l] else { continue };
-        if !once(*block) {
+    for (l, u) in &uses {
+        let Some(block) = u.products.block() else { continue };
+        let inside = || u.all.block() == Some(block) && confined(m, &storage, &u.all.insts, *l);
+        if !once(block) && !inside() {
             continue;
         }
         let mut patterns = FxHashSet::default();
         let mut written: Vec<Footprint> = Vec::new();
-        for &i in list {
+        for &i in &u.products.insts {
             let inst = &m.insts[i];
             let Some(a) = product(m, inst) else { continue };
             let foot = storage.footprint(m, a);

@@ -1,7 +1,8 @@
 //! How long an on-chip tensor is alive: from its first access to its last, in program order.
 //!
 //! A loop (a nested region, or the blocks between a branch that goes back and its target) counts as a whole: a tensor that is
-//! accessed inside is alive throughout the outermost loop around the access. Alive for the whole kernel are tensors that nothing accesses,
+//! accessed inside is alive throughout the outermost loop around the access, unless it hands nothing from one round to the next
+//! ([`super::confined`]). Alive for the whole kernel are tensors that nothing accesses,
 //! inputs, outputs and constants, tensors with aliases or with an alias on another core, and everything in a module with calls
 //! or opaque kernels.
 //!
@@ -9,12 +10,14 @@
 //! and a read of bytes of a tensor that nothing wrote finds the bytes of the tensor before it, so the check of undefined bytes
 //! may miss it. Both is why [`super::allocate`] reuses bytes only when the tensors do not fit otherwise.
 
+use super::confined::confined;
 use crate::storage::for_each_location;
 use indexmap::IndexMap;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tandem_bir::analysis::footprint::StorageMap;
 use tandem_bir::entity::SecondaryMap;
 use tandem_bir::inst::Family;
-use tandem_bir::{Attr, BlockId, CompactString, MemLocId, Module, Opcode};
+use tandem_bir::{Attr, BlockId, CompactString, InstId, MemLocId, Module, Opcode};
 
 /// Positions of the first and the last access, in the walk over a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,18 @@ impl Life {
     /// Alive for the whole kernel.
     pub(super) const WHOLE: Life = Life { first: 0, last: u32::MAX };
 
+    /// Position of the first access.
+    pub(super) fn first(self) -> u32 {
+        self.first
+    }
+    /// Position of the last access.
+    pub(super) fn last(self) -> u32 {
+        self.last
+    }
+    /// Positions between them.
+    pub(super) fn length(self) -> u64 {
+        u64::from(self.last - self.first)
+    }
     /// Both are alive at some place.
     pub(super) fn meets(self, other: Life) -> bool {
         self.first <= other.last && other.first <= self.last
@@ -44,16 +59,19 @@ pub(super) fn lifetimes(m: &Module, elsewhere: &FxHashSet<CompactString>) -> Sec
     if opaque || m.all_functions().filter(|f| !m.funcs[*f].blocks.is_empty()).count() > 1 {
         return out;
     }
-    let mut uses: IndexMap<MemLocId, Life> = IndexMap::new();
-    for (n, &(_, _, id)) in walk.iter().enumerate() {
+    // With the block of all accesses, if it is one.
+    let mut uses: IndexMap<MemLocId, (Life, Option<BlockId>)> = IndexMap::new();
+    for (n, &(_, b, id)) in walk.iter().enumerate() {
         let n = n as u32;
         for_each_location(m, &m.insts[id], &mut |l, _| {
-            let u = uses.entry(l).or_insert(Life { first: n, last: n });
-            u.last = n;
+            let u = uses.entry(l).or_insert((Life { first: n, last: n }, Some(b)));
+            u.0.last = n;
+            u.1 = u.1.filter(|x| *x == b);
         });
     }
     let loops = loops(m, &walk);
-    for (l, mut life) in uses {
+    let stays = stay_inside(m, &uses, &loops);
+    for (l, (mut life, _)) in uses {
         let loc = &m.memlocs[l];
         let set = &m.sets[loc.set];
         let kept = !loc.aliases.is_empty()
@@ -66,7 +84,8 @@ pub(super) fn lifetimes(m: &Module, elsewhere: &FxHashSet<CompactString>) -> Sec
             continue;
         }
         // Loops are disjoint and in order.
-        for &(a, b) in &loops {
+        let inside = stays.contains(&l);
+        for &(a, b) in loops.iter().filter(|_| !inside) {
             if a <= life.last && life.first <= b {
                 life = Life { first: life.first.min(a), last: life.last.max(b) };
             }
@@ -79,6 +98,46 @@ pub(super) fn lifetimes(m: &Module, elsewhere: &FxHashSet<CompactString>) -> Sec
         if named.contains(&loc.name) {
             out[l] = Life::WHOLE;
         }
+    }
+    out
+}
+
+/// Tensors of one block inside a loop that hand nothing to its next round.
+fn stay_inside(
+    m: &Module,
+    uses: &IndexMap<MemLocId, (Life, Option<BlockId>)>,
+    loops: &[(u32, u32)],
+) -> FxHashSet<MemLocId> {
+    let mut blocks: IndexMap<BlockId, FxHashSet<MemLocId>> = IndexMap::new();
+    for (l, (life, block)) in uses {
+        if let Some(b) = block
+            && m.memlocs.get(*l).is_some_and(|x| x.is_on_chip())
+            && loops.iter().any(|&(a, b)| a <= life.last && life.first <= b)
+        {
+            blocks.entry(*b).or_default().insert(*l);
+        }
+    }
+    let mut out = FxHashSet::default();
+    if blocks.is_empty() {
+        return out;
+    }
+    let storage = StorageMap::of_module(m);
+    for (b, wanted) in blocks {
+        let mut accesses: IndexMap<MemLocId, Vec<InstId>> = IndexMap::new();
+        for &i in &m.blocks[b].insts {
+            for_each_location(m, &m.insts[i], &mut |l, _| {
+                let list = accesses.entry(l).or_default();
+                if wanted.contains(&l) && list.last() != Some(&i) {
+                    list.push(i);
+                }
+            });
+        }
+        out.extend(
+            accesses
+                .iter()
+                .filter(|(l, insts)| wanted.contains(l) && confined(m, &storage, insts, **l))
+                .map(|x| *x.0),
+        );
     }
     out
 }
