@@ -28,6 +28,7 @@ use crate::place::{Names, owner};
 use crate::race::Role;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::ops::Range;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{ArchSpec, InstId, MemLocId, MemoryType, Module, Operand};
@@ -267,19 +268,27 @@ impl Overlap {
 
     /// Bytes that a name never wrote are read under it: with every name that has written one of them it is one tensor.
     fn as_view(&mut self, k: usize, v: &View, pitch: usize) {
-        for n in 0..self.list[k].others.len() {
-            let other = self.list[k].others[n];
+        let mine = &self.list[k];
+        let hull = Hull::of(v, pitch);
+        for other in mine.others.iter().copied().filter(|o| hull.meets(&self.list[*o])) {
             let pair = (k.min(other), k.max(other));
             if self.views.contains(&pair) {
                 continue;
             }
+            let theirs = &self.list[other];
             let mut is = false;
             v.for_each_run(|at, len| {
-                for b in at..at + len {
-                    let state = |f: &Followed| f.range(b, 1, pitch).map_or(NEVER, |r| f.state[r.start]);
-                    let mine = self.list[k].range(b, 1, pitch).is_some();
-                    is |= mine && state(&self.list[k]) == NEVER && state(&self.list[other]) == OWN;
-                }
+                // The part of the run that both names cover.
+                let (part, col) = (at / pitch, at % pitch);
+                let (lo, hi) = (col.max(theirs.col), (col + len).min(theirs.col + theirs.cols));
+                let at = part * pitch + lo;
+                let len = hi.saturating_sub(lo);
+                let (Some(a), Some(b)) = (theirs.range(at, len, pitch), mine.range(at, len, pitch)) else {
+                    return;
+                };
+                let from = mine.col.saturating_sub(lo);
+                let pairs = mine.state[b].iter().zip(theirs.state[a].iter().skip(from));
+                is |= pairs.into_iter().any(|(m, t)| *m == NEVER && *t == OWN);
             });
             if is {
                 self.views.insert(pair);
@@ -308,12 +317,40 @@ impl Overlap {
 
 impl Followed {
     /// Part of the entries that a run of bytes of the buffer covers.
-    fn range(&self, at: usize, len: usize, pitch: usize) -> Option<std::ops::Range<usize>> {
+    fn range(&self, at: usize, len: usize, pitch: usize) -> Option<Range<usize>> {
         let (part, col) = (at / pitch, at % pitch);
         let row = part.checked_sub(self.part).filter(|r| *r < self.rows)?;
         let lo = col.max(self.col);
         let hi = (col + len).min(self.col + self.cols);
         (lo < hi).then(|| row * self.cols + lo - self.col..row * self.cols + hi - self.col)
+    }
+}
+
+/// Partitions and bytes inside a partition between which all bytes of a view lie.
+struct Hull {
+    parts: Range<usize>,
+    cols: Range<usize>,
+}
+
+impl Hull {
+    fn of(v: &View, pitch: usize) -> Hull {
+        let one = View { dims: SmallVec::from_slice(v.free_dims()), ..v.clone() };
+        let (part, first) = (v.base / pitch, (v.base / pitch * pitch) as i128);
+        let inside = |(lo, hi): (i128, i128)| {
+            (lo >= first && hi <= first + pitch as i128).then(|| (lo - first) as usize..(hi - first) as usize)
+        };
+        match v.dims.first().zip(one.byte_range().and_then(inside)) {
+            Some((d, cols)) if d.stride == pitch as isize => Hull { parts: part..part + d.num, cols },
+            // A pattern that crosses partitions: anything.
+            _ => Hull { parts: 0..usize::MAX, cols: 0..usize::MAX },
+        }
+    }
+
+    fn meets(&self, f: &Followed) -> bool {
+        self.parts.start < f.part + f.rows
+            && f.part < self.parts.end
+            && self.cols.start < f.col + f.cols
+            && f.col < self.cols.end
     }
 }
 
@@ -380,9 +417,13 @@ impl Machine<'_> {
                             o.list[k].state[r].fill(OWN);
                         }
                     });
+                    let hull = Hull::of(v, pitch);
                     for n in 0..o.list[k].others.len() {
                         let other = o.list[k].others[n];
                         let f = &mut o.list[other];
+                        if !hull.meets(f) {
+                            continue;
+                        }
                         v.for_each_run(|at, len| {
                             if let Some(r) = f.range(at, len, pitch) {
                                 for s in &mut f.state[r] {

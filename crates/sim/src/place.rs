@@ -214,8 +214,9 @@ pub(crate) fn place<'p>(
             Key::Sbuf(_) | Key::Psum(_) => {
                 let start = |i: &usize| on_chip_start(&modules[wants[*i].core].memlocs[wants[*i].loc], arch);
                 let high = members.iter().map(|i| start(i) + wants[*i].need).max().unwrap_or(0);
-                // An odd number of cache lines: rows below each other do not fall into the same sets of a cache.
-                let pitch = high.next_multiple_of(64) | 64;
+                // An odd number of cache lines: rows below each other do not fall into the same sets of a cache. More than the
+                // longest row, so that no packed run goes on in the next partition.
+                let pitch = (high + 1).next_multiple_of(64) | 64;
                 let at = |i: &usize| {
                     let l = &modules[wants[*i].core].memlocs[wants[*i].loc];
                     u64::from(l.base) * pitch + start(i)
