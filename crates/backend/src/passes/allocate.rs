@@ -181,7 +181,12 @@ fn allocate_group(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Res
                 p.modules[mi].blocks[b].insts = insts;
             }
         } else {
-            let moved = saved.iter().map(|(mi, b, old)| moved(old, &p.modules[*mi].blocks[*b].insts)).sum();
+            let moved: u64 =
+                saved.iter().map(|(mi, b, old)| moved(old, &p.modules[*mi].blocks[*b].insts)).sum();
+            cx.note(
+                codes::L0004,
+                format!("{moved} instructions moved: in the order given more is alive at one time than fits"),
+            );
             cx.count("moved", moved);
         }
     }
@@ -199,14 +204,19 @@ fn allocate_group(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Res
     if failed { Err(Stop) } else { Ok(()) }
 }
 
-/// Instructions of a block whose predecessor is another one than before.
+/// The fewest instructions of a block that must move to give the new order.
 fn moved(old: &[InstId], new: &[InstId]) -> u64 {
-    let before = |list: &[InstId]| -> FxHashMap<InstId, Option<InstId>> {
-        let previous = std::iter::once(None).chain(list.iter().copied().map(Some));
-        list.iter().copied().zip(previous).collect()
-    };
-    let (old, new) = (before(old), before(new));
-    new.iter().filter(|(i, p)| old.get(*i) != Some(*p)).count() as u64
+    let at: FxHashMap<InstId, usize> = old.iter().enumerate().map(|(k, i)| (*i, k)).collect();
+    // The others are the longest sequence that keeps its order: ends of the sequences of each length.
+    let mut ends: Vec<usize> = Vec::new();
+    for k in new.iter().filter_map(|i| at.get(i)) {
+        let n = ends.partition_point(|e| e < k);
+        match ends.get_mut(n) {
+            Some(e) => *e = *k,
+            None => ends.push(*k),
+        }
+    }
+    (new.len() - ends.len()) as u64
 }
 
 /// The tensors of one memory and what they need.
@@ -387,7 +397,24 @@ pub fn fits(addr: u64, bytes: u64, limit: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::FreeList;
+    use super::{FreeList, moved};
+    use tandem_bir::InstId;
+    use tandem_bir::entity::EntityRef;
+
+    #[test]
+    fn the_fewest_that_move() {
+        let ids = |n: &[usize]| n.iter().map(|k| InstId::new(*k)).collect::<Vec<_>>();
+        let old = ids(&[0, 1, 2, 3, 4, 5]);
+        for (new, want) in [
+            ([0, 1, 2, 3, 4, 5], 0),
+            ([0, 3, 1, 2, 4, 5], 1),
+            ([1, 2, 3, 4, 5, 0], 1),
+            ([3, 4, 5, 0, 1, 2], 3),
+            ([5, 4, 3, 2, 1, 0], 5),
+        ] {
+            assert_eq!(moved(&old, &ids(&new)), want, "{new:?}");
+        }
+    }
 
     #[test]
     fn first_fit_fills_the_lowest_hole() {
