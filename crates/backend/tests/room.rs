@@ -286,3 +286,26 @@ fn a_tensor_of_one_round_of_a_loop_is_alive_for_its_own_part_of_it() {
         assert_eq!(run(&p, &x), want, "{tiles} {carried} lowered");
     }
 }
+
+/// What can never fit ends in one finding about SBUF, however many tensors there are to move.
+#[test]
+fn what_never_fits_ends() {
+    let mut rng = Rng(5);
+    let (src, _) = loads_sums_stores(&mut rng, 1500, 1500);
+    // Every load is used once more at the end, so that all of them stay alive.
+    let late: String = (0..1500)
+        .map(|k| {
+            format!(
+                "z{k} = TensorCopy DVE @s{k}[[{F},1] [1,{F}]] float32 <- @t{k}[[{F},1] [1,{F}]] float32\n"
+            )
+        })
+        .collect();
+    let at = src.find("o0 = ").unwrap_or_else(|| panic!("the first store\n{}", &src[src.len() - 900..]));
+    let mut p = parsed(&format!("{}{late}{}", &src[..at], &src[at..]));
+    let before = order(&p.modules[0]);
+    let o = options(&p);
+    let out = prepare(&mut p, &o);
+    let errors: Vec<_> = out.diags.iter().filter(|d| d.is_error()).map(|d| d.code).collect();
+    assert_eq!(errors, [codes::L0003], "{:?}", out.diags);
+    assert_eq!(order(&p.modules[0]), before);
+}

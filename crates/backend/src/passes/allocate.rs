@@ -6,7 +6,7 @@
 //!
 //! Where the tensors of SBUF or PSUM do not fit in this way, tensors that are never alive together share bytes: the largest
 //! tensors first, each at the lowest address that is free while it is alive on every core that has it. What *alive* means, and what
-//! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any of four orders of placement, instructions move
+//! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any order of placement ([`super::by_life`]), instructions move
 //! ([`super::make_room`]).
 
 use super::by_life::by_life;

@@ -8,6 +8,10 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use tandem_bir::{CompactString, MemLocId, Program};
 
+/// Orders of placement that are tried, and tensors above which only the first one is (our choice: a placement compares all pairs).
+const ORDERS: usize = 5;
+const MANY: usize = 1 << 14;
+
 /// Lifetimes of a tensor by module.
 type Lives = SmallVec<[(usize, Life); 2]>;
 
@@ -49,7 +53,7 @@ pub(super) fn by_life(
     let mut order: Vec<usize> = (0..wants.len()).filter(|k| !wants[*k].users.is_empty()).collect();
     let mut failed = None;
     let longest = order.iter().map(|k| length(*k)).max().unwrap_or(0);
-    for attempt in 0..5 {
+    for attempt in 0..if order.len() > MANY { 1 } else { ORDERS } {
         order.sort_by_key(|&k| {
             let rank = match attempt {
                 0 => (Reverse(bytes(k)), Reverse(0)),

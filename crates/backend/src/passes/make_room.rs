@@ -18,6 +18,7 @@ use crate::edit::is_meeting_point;
 use crate::storage::for_each_location;
 use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::ops::Range;
 use tandem_bir::entity::SecondaryMap;
@@ -33,6 +34,8 @@ pub(super) struct Budget {
 
 /// Moves for each tensor of a block (our choice).
 const MOVES_PER_TENSOR: usize = 4;
+/// Positions looked at for all moves of a block, after which it counts as one that does not fit (our choice: a few seconds).
+const MAX_WORK: u64 = 1 << 31;
 
 /// New orders of blocks by module; `None` when no move is left that helps.
 pub(super) fn make_room(
@@ -99,6 +102,8 @@ struct Body<'a> {
     names: SecondaryMap<InstId, Vec<usize>>,
     /// Instructions of a block are neighbours in the program, so lives can be told by positions in it.
     simple: bool,
+    /// Positions looked at.
+    work: Cell<u64>,
 }
 
 /// Not in this block.
@@ -140,6 +145,7 @@ impl<'a> Body<'a> {
             tensors: Vec::new(),
             names: SecondaryMap::default(),
             simple,
+            work: Cell::new(0),
         };
         body.pos.resize(m.insts.len());
         body.after.resize(m.insts.len());
@@ -208,6 +214,7 @@ impl<'a> Body<'a> {
     fn fit(&mut self, limits: [u64; 2]) -> Option<bool> {
         let mut moved = false;
         for _ in 0..=self.tensors.len().saturating_mul(MOVES_PER_TENSOR) {
+            self.looked_at(self.order.len() + self.tensors.len());
             let alive = self.alive();
             let over = |mem: usize| alive.now[mem].iter().position(|n| *n > limits[mem]).map(|at| (mem, at));
             let Some((mem, at)) = over(PSUM).or_else(|| over(SBUF)) else { return Some(moved) };
@@ -216,6 +223,10 @@ impl<'a> Body<'a> {
             moved = true;
         }
         None
+    }
+
+    fn looked_at(&self, positions: usize) {
+        self.work.set(self.work.get().saturating_add(positions as u64));
     }
 
     /// What is alive where.
@@ -249,6 +260,9 @@ impl<'a> Body<'a> {
             walls[k + 1] = walls[k] + u32::from(is_fence(inst) || is_meeting_point(inst.opcode));
         }
         let mut best: Option<Move> = None;
+        if self.work.get() > MAX_WORK {
+            return None;
+        }
         for t in self.tensors.iter().filter(|t| t.mem == mem && t.life.0 <= at && at <= t.life.1) {
             let moves = [self.up(t, at, &walls), self.down(t, at, &walls)];
             for (insts, to) in moves.into_iter().flatten() {
@@ -305,6 +319,7 @@ impl<'a> Body<'a> {
         let set: FxHashSet<InstId> = insts.iter().copied().collect();
         let (first, last) = (self.pos[*insts.first()?], self.pos[*insts.last()?]);
         let (lo, hi) = (first.min(to), (last + 1).max(to));
+        self.looked_at(hi - lo + insts.len());
         let mut touched: Vec<usize> = insts.iter().flat_map(|i| self.names[*i].iter().copied()).collect();
         touched.sort_unstable();
         touched.dedup();
