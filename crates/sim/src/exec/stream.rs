@@ -433,8 +433,8 @@ pub(crate) fn copy(mem: &mut Memory, src: &View, dst: &View) -> bool {
     true
 }
 
-/// Moves all elements; `to` holds the destination's buffer from byte `cut` on, which is read too where `from` is `None`.
-fn move_elements(from: Option<&[u8]>, to: &mut [u8], src: &View, dst: &View, cut: usize) {
+/// Moves all elements as bits, in walk order; `to` holds the destination's buffer from byte `cut` on, which is read too where `from` is `None`.
+pub(super) fn move_elements(from: Option<&[u8]>, to: &mut [u8], src: &View, dst: &View, cut: usize) {
     let walk = |v: &View, cut: usize| Walk::of(v.base - cut, &v.dims, v.elem_size());
     let src = walk(src, if from.is_none() { cut } else { 0 });
     let left = dst.num_elems();

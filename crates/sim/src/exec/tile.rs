@@ -3,7 +3,7 @@
 //! Every instruction reads all of its inputs before it writes (the specification, file 09 §4), so operands are packed
 //! copies: [`Tile`] has `parts` rows of `cols` fp32 lanes, row-major in walk order.
 
-use super::{Arg, Decoded, ExecCx};
+use super::{Arg, Decoded, ExecCx, stream};
 use crate::memory::{Memory, View};
 use crate::num::convert::{self, Rules, lanes};
 use crate::num::round;
@@ -69,81 +69,35 @@ impl PerPart {
     }
 }
 
+/// Bytes of a packed run from which on it is copied as a whole (our choice).
+const LONG: usize = 32;
+
+/// The elements lie in long packed runs.
+fn in_runs(v: &View) -> bool {
+    let size = v.elem_size();
+    v.dims.last().is_some_and(|d| d.stride == size as isize && d.num * size >= LONG)
+}
+
 /// Copies the elements of a view into `out` in walk order, packed.
 pub(crate) fn gather(mem: &Memory, v: &View, out: &mut Vec<u8>) {
-    let size = v.elem_size();
-    out.clear();
-    let Some(last) = v.dims.last() else { return };
-    if last.stride == size as isize || last.num == 1 {
+    if in_runs(v) {
         mem.gather(v, out);
         return;
     }
+    out.clear();
     out.resize(v.num_bytes(), 0);
-    let b = mem.bytes(v.buf);
-    let mut outer_view = v.clone();
-    outer_view.dims.pop();
-    let starts = outer_view.offsets();
-    match size {
-        1 => strided_read::<1>(b, starts, last.stride, last.num, out),
-        2 => strided_read::<2>(b, starts, last.stride, last.num, out),
-        4 => strided_read::<4>(b, starts, last.stride, last.num, out),
-        _ => strided_read::<8>(b, starts, last.stride, last.num, out),
-    }
-}
-
-fn strided_read<const N: usize>(
-    b: &[u8],
-    starts: impl Iterator<Item = usize>,
-    stride: isize,
-    num: usize,
-    out: &mut [u8],
-) {
-    let mut slots = out.as_chunks_mut::<N>().0.iter_mut();
-    for start in starts {
-        let mut at = start as isize;
-        for _ in 0..num {
-            let (Some(slot), Some(src)) = (slots.next(), b.get(at as usize..at as usize + N)) else { return };
-            slot.copy_from_slice(src);
-            at += stride;
-        }
-    }
+    let packed = View::linear(v.buf, v.dtype, 0, v.num_elems());
+    stream::move_elements(Some(mem.bytes(v.buf)), out, v, &packed, 0);
 }
 
 /// Writes packed elements to a view in walk order.
 pub(crate) fn scatter(mem: &mut Memory, v: &View, data: &[u8]) {
-    let size = v.elem_size();
-    let Some(last) = v.dims.last() else { return };
-    if last.stride == size as isize || last.num == 1 || data.len() < v.num_bytes() {
+    if in_runs(v) || data.len() < v.num_bytes() {
         mem.scatter(v, data);
         return;
     }
-    let mut outer = v.clone();
-    outer.dims.pop();
-    let b = mem.bytes_mut(v.buf);
-    match size {
-        1 => strided_write::<1>(b, outer.offsets(), last.stride, last.num, data),
-        2 => strided_write::<2>(b, outer.offsets(), last.stride, last.num, data),
-        4 => strided_write::<4>(b, outer.offsets(), last.stride, last.num, data),
-        _ => strided_write::<8>(b, outer.offsets(), last.stride, last.num, data),
-    }
-}
-
-fn strided_write<const N: usize>(
-    b: &mut [u8],
-    starts: impl Iterator<Item = usize>,
-    stride: isize,
-    num: usize,
-    data: &[u8],
-) {
-    let mut src = data.as_chunks::<N>().0.iter();
-    for start in starts {
-        let mut at = start as isize;
-        for _ in 0..num {
-            let (Some(x), Some(slot)) = (src.next(), b.get_mut(at as usize..at as usize + N)) else { return };
-            slot.copy_from_slice(x);
-            at += stride;
-        }
-    }
+    let packed = View::linear(v.buf, v.dtype, 0, v.num_elems());
+    stream::move_elements(Some(data), mem.bytes_mut(v.buf), &packed, v, 0);
 }
 
 /// Packed bytes of a view.
@@ -322,4 +276,41 @@ pub(crate) fn refuse_packed(d: &Decoded, v: &View) -> Result<(), Fault> {
 /// An integer dtype of 32 bits.
 pub(crate) fn is_int32(t: Dtype) -> bool {
     matches!(t, Dtype::Int32 | Dtype::Uint32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Dim;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        /// Elements one by one, of every size: broadcasts, overlaps, descending steps, short and long runs.
+        #[test]
+        fn elements_in_walk_order(
+            nums in (1usize..5, 1usize..12, 1usize..40),
+            steps in (-60isize..60, -9isize..40, prop_oneof![3 => Just(1isize), 1 => -3isize..4]),
+            size in 0usize..4,
+        ) {
+            let dtype = [Dtype::Uint8, Dtype::Bfloat16, Dtype::Float32, Dtype::Uint64][size];
+            let n = dtype.bytes() as usize;
+            let mut mem = Memory::new();
+            let buf = mem.add(8 * 8192, 0);
+            mem.bytes_mut(buf).iter_mut().enumerate().for_each(|(k, b)| *b = (k * 7 + k / 256 * 3) as u8);
+            let dim = |stride: isize, num: usize| Dim { stride: stride * n as isize, num };
+            let dims = [dim(steps.0, nums.0), dim(steps.1, nums.1), dim(steps.2, nums.2)];
+            let v = View { buf, dtype, base: 4096 * n, dims: dims.into_iter().collect() };
+            let want: Vec<u8> = v.offsets().flat_map(|o| mem.bytes(buf)[o..o + n].to_vec()).collect();
+            let mut got = vec![1, 2, 3];
+            gather(&mem, &v, &mut got);
+            prop_assert_eq!(&got, &want);
+
+            let data: Vec<u8> = (0..want.len()).map(|k| (k * 13 + 5) as u8).collect();
+            let mut written = mem.bytes(buf).to_vec();
+            v.offsets().zip(data.chunks(n)).for_each(|(o, x)| written[o..o + n].copy_from_slice(x));
+            scatter(&mut mem, &v, &data);
+            prop_assert!(mem.bytes(buf) == &written[..]);
+        }
+    }
 }
