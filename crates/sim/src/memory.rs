@@ -83,7 +83,8 @@ impl Memory {
         Memory {
             bufs: self.bufs.iter().map(|_| Vec::new()).collect(),
             info: self.info.clone(),
-            ..Memory::default()
+            alone: false,
+            helper: self.helper.clone(),
         }
     }
     /// An instruction on `size` elements is worth a second thread, if one on `least` is when that thread is awake.

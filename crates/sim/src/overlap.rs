@@ -33,7 +33,8 @@ use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{ArchSpec, InstId, MemLocId, MemoryType, Module, Operand};
 
-/// Byte never written under the name, and byte last written under it; larger values name the write that destroyed it.
+/// Byte never written under the name, and byte last written under it; larger values name the write that destroyed it, the first one
+/// after the last write under the name.
 const NEVER: u32 = 0;
 const OWN: u32 = 1;
 const FIRST_KILLER: u32 = 2;
@@ -55,6 +56,8 @@ struct Followed {
     cols: usize,
     /// One entry per byte.
     state: Vec<u32>,
+    /// Bytes last written under the name.
+    own: usize,
     /// Other followed locations on common bytes.
     others: Vec<usize>,
 }
@@ -308,6 +311,7 @@ impl Overlap {
             rows: x.rows,
             cols: x.cols,
             state: vec![NEVER; x.rows.saturating_mul(x.cols)],
+            own: 0,
             others: Vec::new(),
         });
         self.at.insert((g, x.key), self.list.len() - 1);
@@ -413,24 +417,32 @@ impl Machine<'_> {
                 for v in &views {
                     let Some(pitch) = mem.info(v.buf).pitch.filter(|p| *p > 0) else { continue };
                     v.for_each_run(|at, len| {
-                        if let Some(r) = o.list[k].range(at, len, pitch) {
-                            o.list[k].state[r].fill(OWN);
+                        let f = &mut o.list[k];
+                        if let Some(r) = f.range(at, len, pitch) {
+                            let mut new = 0;
+                            for s in &mut f.state[r] {
+                                new += usize::from(*s != OWN);
+                                *s = OWN;
+                            }
+                            f.own += new;
                         }
                     });
                     let hull = Hull::of(v, pitch);
                     for n in 0..o.list[k].others.len() {
                         let other = o.list[k].others[n];
                         let f = &mut o.list[other];
-                        if !hull.meets(f) {
+                        if f.own == 0 || !hull.meets(f) {
                             continue;
                         }
                         v.for_each_run(|at, len| {
                             if let Some(r) = f.range(at, len, pitch) {
+                                let mut gone = 0;
                                 for s in &mut f.state[r] {
-                                    if *s != NEVER {
-                                        *s = killer;
-                                    }
+                                    let own = *s == OWN;
+                                    gone += usize::from(own);
+                                    *s = if own { killer } else { *s };
                                 }
+                                f.own -= gone;
                             }
                         });
                     }

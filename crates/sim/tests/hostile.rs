@@ -115,3 +115,41 @@ fn arbitrary_opcodes_on_small_operands_end() {
     }
     assert!(ran > 100, "only {ran} programs got as far as running");
 }
+
+/// Steps of 0 let a few bytes claim any number of elements; every kind of operand is refused before anything is copied or walked.
+#[test]
+fn operands_that_claim_too_many_elements_are_refused() {
+    let tile = "[[64,128] [1,64]] float32";
+    let many = "[[64,128] [0,4294967296] [0,4294967296]] float32";
+    let module = |core: usize, body: &str| {
+        let set = |n: &str, at: usize| {
+            format!(
+                "set @{n}_set = Internal NeuronSBTensor Local float32 [128 x 64] {{ loc @{n} = SB [128, 256] addr {at} allocated }}\n"
+            )
+        };
+        let sets = set("a", 0) + &set("b", 256);
+        format!(
+            "module @nc0{core} core {core} arch gen3 {{\n func @f {{\n{sets} block main {{\n{body}\n }}\n }}\n}}\n"
+        )
+    };
+    let attrs = |peer: usize| {
+        format!("{{kind = SendRecv, is_local = true, recv_from_rank = [{peer}], send_to_rank = {peer}}}")
+    };
+    let swap = |dst: &str, src: &str, peer: usize| {
+        format!("s = CollectiveCompute Unassigned @b{dst} <- @a{src} {}", attrs(peer))
+    };
+    let bodies = [
+        [swap(many, tile, 1), swap(tile, tile, 0)],
+        [swap(tile, many, 1), swap(tile, tile, 0)],
+        [swap(many, many, 1), swap(many, many, 0)],
+        [format!("c = TensorCopy DVE @b{many} <- @a{many}"), String::new()],
+        [format!("c = DMACopy Unassigned @b{tile} <- @a{many}"), String::new()],
+        [format!("c = Memset DVE @b{many} {{mode = Const, constant = 1}}"), String::new()],
+    ];
+    for [x, y] in bodies {
+        let src = format!("bir 1\nprogram \"many\" lnc 2 level bir\n{}{}", module(0, &x), module(1, &y));
+        let p = tandem_bir::text::parse(&src).unwrap_or_else(|e| panic!("{e:?}\n{src}"));
+        let e = Simulator::new(&p, RunOptions::default()).err().unwrap_or_else(|| panic!("accepted\n{src}"));
+        assert!(e.iter().any(|d| d.code == tandem_bir::diag::codes::S0002), "{e:?}\n{src}");
+    }
+}
