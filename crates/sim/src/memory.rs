@@ -9,6 +9,7 @@
 
 use crate::pool::Helper;
 use smallvec::SmallVec;
+use std::ops::Range;
 use tandem_bir::Dtype;
 
 /// Index of a buffer of [`Memory`].
@@ -194,6 +195,14 @@ impl View {
     /// Dimensions after dimension 0.
     pub fn free_dims(&self) -> &[Dim] {
         self.dims.get(1..).unwrap_or(&[])
+    }
+    /// Bytes of its partition between which the elements of the first row lie, partitions being `pitch` apart; `None` when
+    /// they leave it.
+    pub(crate) fn columns(&self, pitch: usize) -> Option<Range<usize>> {
+        let one = View { dims: SmallVec::from_slice(self.free_dims()), ..self.clone() };
+        let first = (self.base / pitch * pitch) as i128;
+        let (lo, hi) = one.byte_range()?;
+        (lo >= first && hi <= first + pitch as i128).then(|| (lo - first) as usize..(hi - first) as usize)
     }
     /// The part of the view at position `p` of dimension 0.
     ///

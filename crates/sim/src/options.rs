@@ -102,8 +102,8 @@ pub struct RunOptions {
     /// Depth of calls and loop regions (our choice: 256).
     pub depth_limit: usize,
     /// Work, in elements of a simple instruction, from which on the cores of a program compute side by side: what an
-    /// instruction computes may then come later than its place in the order, with the same bytes and findings. `u64::MAX`: never. 0: whenever it can be, and large instructions are shared by two
-    /// threads whether or not one of them is known to be awake.
+    /// instruction computes may then come later than its place in the order, with the same bytes and findings. `u64::MAX`: never.
+    /// 0: whenever it can be, and large instructions are shared by two threads whether or not one of them is known to be awake.
     pub side_by_side: u64,
     /// Called every 2¹⁶ instructions.
     pub progress: Option<Progress>,

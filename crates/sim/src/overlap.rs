@@ -338,12 +338,8 @@ struct Hull {
 
 impl Hull {
     fn of(v: &View, pitch: usize) -> Hull {
-        let one = View { dims: SmallVec::from_slice(v.free_dims()), ..v.clone() };
-        let (part, first) = (v.base / pitch, (v.base / pitch * pitch) as i128);
-        let inside = |(lo, hi): (i128, i128)| {
-            (lo >= first && hi <= first + pitch as i128).then(|| (lo - first) as usize..(hi - first) as usize)
-        };
-        match v.dims.first().zip(one.byte_range().and_then(inside)) {
+        let part = v.base / pitch;
+        match v.dims.first().zip(v.columns(pitch)) {
             Some((d, cols)) if d.stride == pitch as isize => Hull { parts: part..part + d.num, cols },
             // A pattern that crosses partitions: anything.
             _ => Hull { parts: 0..usize::MAX, cols: 0..usize::MAX },

@@ -50,16 +50,11 @@ impl Extreme {
 
     /// The fold of `x` from left to right, beginning with `acc`, else with the first element as it is. `x` is not empty.
     pub(crate) fn fold(self, acc: Option<f32>, x: &[f32]) -> f32 {
-        x.chunks(RUN).fold(acc, |acc, run| Some(self.run(acc, run, |v| v))).unwrap_or(f32::NAN)
+        self.fold_by(acc, x, |v| v)
     }
 
-    /// The same of packed elements that `value` reads.
-    fn fold_packed<const N: usize>(
-        self,
-        acc: Option<f32>,
-        x: &[[u8; N]],
-        value: impl Fn([u8; N]) -> f32 + Copy,
-    ) -> f32 {
+    /// The same of elements that `value` reads.
+    fn fold_by<T: Copy>(self, acc: Option<f32>, x: &[T], value: impl Fn(T) -> f32 + Copy) -> f32 {
         x.chunks(RUN).fold(acc, |acc, run| Some(self.run(acc, run, value))).unwrap_or(f32::NAN)
     }
 
@@ -71,11 +66,11 @@ impl Extreme {
         while left > 0 {
             if matches!(dtype, Dtype::Float32 | Dtype::Float32r) && walk.stride() == 4 {
                 let (at, k) = walk.span(left);
-                acc = Some(self.fold_packed(acc, bytes[at..at + 4 * k].as_chunks().0, f32::from_le_bytes));
+                acc = Some(self.fold_by(acc, bytes[at..at + 4 * k].as_chunks().0, f32::from_le_bytes));
                 left -= k;
             } else if dtype == Dtype::Bfloat16 && walk.stride() == 2 {
                 let (at, k) = walk.span(left);
-                acc = Some(self.fold_packed(acc, bytes[at..at + 2 * k].as_chunks().0, bf16));
+                acc = Some(self.fold_by(acc, bytes[at..at + 2 * k].as_chunks().0, bf16));
                 left -= k;
             } else {
                 let k = left.min(RUN);

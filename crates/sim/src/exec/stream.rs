@@ -243,11 +243,7 @@ pub(crate) fn cut(mem: &Memory, dst: &View, reads: &[&View], least: usize) -> Op
         if v.dims[0].stride != pitch as isize || v.base / pitch != dst.base / pitch {
             return None;
         }
-        let one = View { dims: SmallVec::from_slice(v.free_dims()), ..v.clone() };
-        let first = (v.base / pitch * pitch) as i128;
-        if !one.byte_range().is_some_and(|(lo, hi)| lo >= first && hi <= first + pitch as i128) {
-            return None;
-        }
+        v.columns(pitch)?;
     }
     Some(((dst.base / pitch + row) * pitch, row))
 }
