@@ -1,6 +1,6 @@
 //! From instructions to [`Decoded`]: operands become views once; run-time offsets become recipes.
 
-use crate::exec::{Arg, Decoded, Indexed, MAX_ELEMS};
+use crate::exec::{Arg, Decoded, Indexed, claims_too_much};
 use crate::memory::{BufId, Memory, View};
 use crate::place::{Place, view_of};
 use crate::state::{Fault, RegValue};
@@ -152,9 +152,12 @@ fn operand<'p>(
             let loc = &m.memlocs[ap.loc];
             let place = places.get(ap.loc.index()).and_then(Option::as_ref);
             let view = view_of(ap, 0, loc, place, len);
-            if (view.is_ok() || ap.dynamic.is_some()) && ap.num_elems() > MAX_ELEMS as u64 {
-                let n = ap.num_elems();
-                return Err((codes::S0002, format!("an operand of {n} elements (more than {MAX_ELEMS})")));
+            if view.is_ok() || ap.dynamic.is_some() {
+                let elems = usize::try_from(ap.num_elems()).unwrap_or(usize::MAX);
+                let bytes = place.map_or(0, |p| len(p.buf));
+                if let Some(why) = claims_too_much(elems, ap.dtype.bytes() as usize, bytes) {
+                    return Err((codes::S0002, why));
+                }
             }
             let Some(dy) = &ap.dynamic else {
                 return view.map(Arg::View).map_err(|e| (codes::S0001, e));

@@ -1,8 +1,8 @@
 //! Arbitrary programs neither panic nor hang the simulator, nor make it allocate what they claim.
 
 use proptest::prelude::*;
-use tandem_bir::{Level, Program, testing};
-use tandem_sim::{RunOptions, Schedule, Simulator};
+use tandem_bir::{Dtype, Level, Program, testing};
+use tandem_sim::{RunOptions, Schedule, Simulator, Tensor};
 
 fn options(schedule: Schedule) -> RunOptions {
     RunOptions { schedule, step_limit: 2_000, memory_limit: 1 << 20, ..RunOptions::default() }
@@ -32,7 +32,7 @@ proptest! {
 /// Programs whose operands are sane, with arbitrary opcodes, so that more of them get past decoding.
 #[test]
 fn arbitrary_opcodes_on_small_operands_end() {
-    use tandem_bir::{AccessPattern, Dtype, Operand};
+    use tandem_bir::{AccessPattern, Operand};
     let mut ran = 0;
     for seed in 0..400u64 {
         let mut p = testing::build(seed, 20);
@@ -152,4 +152,38 @@ fn operands_that_claim_too_many_elements_are_refused() {
         let e = Simulator::new(&p, RunOptions::default()).err().unwrap_or_else(|| panic!("accepted\n{src}"));
         assert!(e.iter().any(|d| d.code == tandem_bir::diag::codes::S0002), "{e:?}\n{src}");
     }
+}
+
+/// The limit is for patterns that walk bytes again: a tensor that the program really has may be larger.
+#[test]
+fn a_tensor_larger_than_the_limit_is_walked() {
+    const MANY: usize = (1 << 28) + 4096;
+    let set = |n: &str, kind: &str| {
+        format!("set @{n}_set = {kind} Tensor Local uint8 [{MANY}] {{ loc @{n} = DRAM [{MANY}] addr 0 }}\n")
+    };
+    let module = |body: &str| {
+        let sets = set("x", "ExternalInput") + &set("y", "ExternalOutput");
+        format!(
+            "bir 1\nprogram \"large\" lnc 1 level bir\ninput \"x\" = @x uint8 [{MANY}]\noutput \"y\" = @y uint8 [{MANY}]\nmodule @nc00 core 0 arch gen3 {{\n func @f {{\n{sets} block main {{\n{body}\n }}\n }}\n}}\n"
+        )
+    };
+    let copy = |pairs: &str| format!("c = DMACopy Unassigned @y{pairs} uint8 <- @x{pairs} uint8");
+    let whole = format!("[[1,{MANY}]]");
+    let again = format!("[[1,{}] [0,2]]", MANY / 2 + 4096);
+    let src = module(&copy(&again));
+    let p = tandem_bir::text::parse(&src).unwrap_or_else(|e| panic!("{e:?}\n{src}"));
+    let e = Simulator::new(&p, RunOptions::default()).err().unwrap_or_else(|| panic!("accepted\n{src}"));
+    assert!(e.iter().any(|d| d.code == tandem_bir::diag::codes::S0002), "{e:?}");
+
+    let src = module(&copy(&whole));
+    let p = tandem_bir::text::parse(&src).unwrap_or_else(|e| panic!("{e:?}\n{src}"));
+    let options = RunOptions { race_check: false, ..RunOptions::default() };
+    let mut sim = Simulator::new(&p, options).unwrap_or_else(|e| panic!("{e:?}"));
+    let mut data = vec![0u8; MANY];
+    data[MANY - 3..].copy_from_slice(&[1, 2, 3]);
+    let x = Tensor { name: "x".into(), dtype: Dtype::Uint8, shape: vec![MANY as u64], bytes: data.clone() };
+    sim.set_inputs(&[x]).unwrap_or_else(|e| panic!("{e:?}"));
+    let out = sim.run();
+    assert!(out.diagnostics.is_empty(), "{:?}", out.diagnostics);
+    assert!(out.outputs[0].bytes == data);
 }

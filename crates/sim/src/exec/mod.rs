@@ -337,9 +337,22 @@ const fn reference_skips(op: Opcode) -> bool {
     )
 }
 
-/// Largest operand of one instruction in elements (our choice). Operands are copied before anything is written, and a
-/// broadcast costs a file nothing.
+/// Largest operand of one instruction, in elements, that is larger than the buffer it lies in (our choice). Operands are
+/// copied before anything is written, and a pattern that walks the same bytes again and again costs a file nothing.
 pub const MAX_ELEMS: usize = 1 << 28;
+
+/// `Some(why)` when an operand of `elems` elements of `size` bytes is more than [`MAX_ELEMS`] and more than the `len`
+/// bytes of its buffer: memory that the program has is bounded already, what a pattern claims is not.
+pub(crate) fn claims_too_much(elems: usize, size: usize, len: usize) -> Option<String> {
+    let too_many = elems > MAX_ELEMS && elems.saturating_mul(size) > len;
+    too_many.then(|| format!("an operand of {elems} elements (more than {MAX_ELEMS}) in a buffer of {len} bytes"))
+}
+
+/// [`claims_too_much`] of a view.
+fn view_claims_too_much(mem: &Memory, v: &View) -> Option<String> {
+    let elems = v.dims.iter().fold(1usize, |n, x| n.saturating_mul(x.num));
+    claims_too_much(elems, v.elem_size(), mem.bytes(v.buf).len())
+}
 
 /// Runs one instruction.
 ///
@@ -354,9 +367,8 @@ pub fn exec(cx: &mut ExecCx<'_>, d: &Decoded, inst: &Inst) -> Result<(), Fault> 
         return Ok(());
     }
     for v in views(&d.ins).chain(views(&d.outs)).chain(views(&d.indirect)) {
-        let n = v.dims.iter().fold(1usize, |a, x| a.saturating_mul(x.num));
-        if n > MAX_ELEMS {
-            return Err(tile::unsupported(d, format!("an operand of {n} elements (more than {MAX_ELEMS})")));
+        if let Some(why) = view_claims_too_much(cx.mem, v) {
+            return Err(tile::unsupported(d, why));
         }
     }
     warn_overlap(cx, d);

@@ -5,7 +5,7 @@
 //! an instruction reads its plain operands and the state of its own engine, no registers.
 
 use super::tile::num_lanes;
-use super::{Arg, Decoded, MAX_ELEMS, touches};
+use super::{Arg, Decoded, touches, view_claims_too_much};
 use crate::memory::{Memory, View};
 use crate::num::alu::{self, AluClass, Src};
 use crate::num::convert::{copies_bits, lanes};
@@ -134,7 +134,7 @@ pub(crate) fn sure(
 ) -> bool {
     let cx = Cx { mem, profile, d, inst };
     let small = d.ins.iter().chain(&d.outs).all(|a| match a {
-        Arg::View(v) => v.dims.iter().fold(1usize, |n, x| n.saturating_mul(x.num)) <= MAX_ELEMS,
+        Arg::View(v) => view_claims_too_much(mem, v).is_none(),
         Arg::Imm(_) | Arg::Reg(_) => true,
         Arg::Indexed(_) => false,
     });
