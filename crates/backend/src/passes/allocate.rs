@@ -7,10 +7,11 @@
 //! Where the tensors of SBUF or PSUM do not fit in this way, tensors that are never alive together share bytes: the largest
 //! tensors first, each at the lowest address that is free while it is alive on every core that has it. What *alive* means, and what
 //! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any order of placement ([`super::by_life`]), instructions move
-//! ([`super::make_room`]).
+//! ([`super::make_room`]), and where that is not enough either, tensors leave SBUF for a while ([`super::spill`]).
 
 use super::by_life::by_life;
-use super::make_room::{Budget, make_room};
+use super::make_room::{Budget, MakeRoom};
+use super::spill;
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Diagnostic, Site, codes};
-use tandem_bir::{AddressSpace, BlockId, CompactString, InstId, MemLocId, MemoryType, Program, Storage};
+use tandem_bir::{AddressSpace, CompactString, InstId, MemLocId, MemoryType, Program, Storage};
 
 /// The pass.
 #[derive(Debug)]
@@ -31,11 +32,13 @@ static INFO: PassInfo = PassInfo {
     ensures: &[Fact::OnChipPlaced],
     breaks: &[],
     options: &["arch"],
-    stats: &["placed", "moved", "sbuf_bytes_used", "psum_bytes_used", "dram_bytes_used"],
+    stats: &["placed", "moved", "spilled", "sbuf_bytes_used", "psum_bytes_used", "dram_bytes_used"],
 };
 
 /// Alignment of on-chip addresses in bytes (our choice).
 pub const ON_CHIP_ALIGN: u64 = 64;
+/// Alignment where tensors do not fit with [`ON_CHIP_ALIGN`] (our choice: the size of the largest element).
+const TIGHT_ALIGN: u64 = 8;
 /// Alignment of DRAM addresses in bytes (our choice).
 pub const DRAM_ALIGN: u64 = 64;
 /// Most tensors a capacity error names (our choice).
@@ -62,6 +65,8 @@ enum Memory {
     Psum,
     Dram,
 }
+
+const MEMORIES: [Memory; 3] = [Memory::Sb, Memory::Psum, Memory::Dram];
 
 /// Where something lies: all on-chip tensors are taken as full columns of partitions.
 #[derive(Clone, Debug, Default)]
@@ -146,55 +151,19 @@ fn allocate_group(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Res
         let arch = p.arch();
         return Err(cx.fail(Diagnostic::new(codes::L0002, format!("no hardware model for {arch}"))));
     };
-    let memories = [Memory::Sb, Memory::Psum, Memory::Dram];
-    let all = memories.map(|mem| wanted(p, &range, mem, spec));
-    let mut wants = Vec::new();
-    for w in all {
-        wants.push(w.map_err(|d| cx.fail(d))?);
-    }
-    let on_chip = |p: &Program, k: usize| find(p, &range, memories[k], &wants[k], spec);
-    let mut found = [on_chip(p, 0), on_chip(p, 1)];
-    if found.iter().any(Result::is_err) && cx.pass() == INFO.name {
-        let saved: Vec<(usize, BlockId, Vec<InstId>)> = range
-            .clone()
-            .flat_map(|mi| p.modules[mi].blocks.iter().map(move |(b, x)| (mi, b, x.insts.clone())))
-            .collect();
-        for share in SHARES {
-            let part = |limit: u64, ok: bool| if ok { limit } else { limit / 16 * share };
-            let budget = Budget {
-                sbuf: part(spec.sbuf_usable, found[0].is_ok()),
-                psum: part(spec.psum_bytes, found[1].is_ok()),
-                align: ON_CHIP_ALIGN,
-            };
-            let Some(orders) = make_room(p, range.clone(), budget) else { break };
-            for (mi, b, insts) in orders {
-                p.modules[mi].blocks[b].insts = insts;
-            }
-            let again = [on_chip(p, 0), on_chip(p, 1)];
-            if again.iter().all(Result::is_ok) {
-                found = again;
-                break;
-            }
-        }
-        if found.iter().any(Result::is_err) {
-            for (mi, b, insts) in saved {
-                p.modules[mi].blocks[b].insts = insts;
-            }
-        } else {
-            let moved: u64 =
-                saved.iter().map(|(mi, b, old)| moved(old, &p.modules[*mi].blocks[*b].insts)).sum();
-            cx.note(
-                codes::L0004,
-                format!("{moved} instructions moved: in the order given more is alive at one time than fits"),
-            );
-            cx.count("moved", moved);
-        }
+    let mut wants = needs(p, &range, spec).map_err(|d| cx.fail(d))?;
+    let mut found = [0, 1].map(|k| find(p, &range, MEMORIES[k], &wants[k], spec));
+    if found.iter().any(Result::is_err)
+        && cx.pass() == INFO.name
+        && let Some((made, w, f)) = rearrange(p, &range, spec, [found[0].is_ok(), found[1].is_ok()], cx)
+    {
+        (*p, wants, found) = (made, w, f.map(Ok));
     }
     let [sb, psum] = found;
     let mut failed = false;
     for (k, found) in [sb, psum, find(p, &range, Memory::Dram, &wants[2], spec)].into_iter().enumerate() {
         match found {
-            Ok((at, end)) => commit(p, memories[k], &wants[k], at, end, spec, cx),
+            Ok((at, end)) => commit(p, MEMORIES[k], &wants[k], at, end, spec, cx),
             Err(d) => {
                 cx.report(d);
                 failed = true;
@@ -202,6 +171,59 @@ fn allocate_group(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Res
         }
     }
     if failed { Err(Stop) } else { Ok(()) }
+}
+
+/// Addresses of tensors and the end of the bytes used.
+type Found = (Vec<u64>, u64);
+
+/// The program in an order, or with copies of tensors, that lets SBUF and PSUM hold its tensors; moves first, copies where moves
+/// do not help. `ok` are the memories that hold them already.
+fn rearrange(
+    p: &Program,
+    range: &Range<usize>,
+    spec: &ArchSpec,
+    ok: [bool; 2],
+    cx: &mut PassCtx,
+) -> Option<(Program, [Wants; 3], [Found; 2])> {
+    let mut room = MakeRoom::new(p, range.clone());
+    for may_spill in [false, true] {
+        for share in SHARES {
+            let part = |limit: u64, ok: bool| if ok { limit } else { limit / 16 * share };
+            let budget = Budget {
+                sbuf: part(spec.sbuf_usable, ok[0]),
+                psum: part(spec.psum_bytes, ok[1]),
+                align: ON_CHIP_ALIGN,
+            };
+            let Some(plan) = room.plan(budget, may_spill) else { break };
+            let mut made = p.clone();
+            for (mi, b, insts) in &plan.orders {
+                made.modules[*mi].blocks[*b].insts.clone_from(insts);
+            }
+            let moved: u64 = p.modules[range.clone()]
+                .iter()
+                .zip(&made.modules[range.clone()])
+                .flat_map(|(old, new)| old.blocks.iter().map(|(b, x)| moved(&x.insts, &new.blocks[b].insts)))
+                .sum();
+            if !may_spill {
+                room.take(&plan.orders);
+            }
+            let traffic = spill::apply(&mut made, range.clone(), &plan.spills, &|p, loc| cx.derive(p, loc));
+            let Ok(wants) = needs(&made, range, spec) else { continue };
+            let found = [0, 1].map(|k| find(&made, range, MEMORIES[k], &wants[k], spec));
+            let [Ok(sb), Ok(psum)] = found else { continue };
+            if moved > 0 {
+                let text = "in the order given more is alive at one time than fits";
+                cx.note(codes::L0004, format!("{moved} instructions moved: {text}"));
+            }
+            cx.count("moved", moved);
+            if traffic.tensors > 0 {
+                cx.note(codes::L0005, traffic.to_string());
+            }
+            cx.count("spilled", traffic.tensors);
+            return Some((made, wants, [sb, psum]));
+        }
+    }
+    None
 }
 
 /// The fewest instructions of a block that must move to give the new order.
@@ -217,6 +239,12 @@ fn moved(old: &[InstId], new: &[InstId]) -> u64 {
         }
     }
     (new.len() - ends.len()) as u64
+}
+
+/// The tensors of all memories and what they need.
+fn needs(p: &Program, range: &Range<usize>, spec: &ArchSpec) -> Result<[Wants; 3], Diagnostic> {
+    let [sb, psum, dram] = MEMORIES.map(|mem| wanted(p, range, mem, spec));
+    Ok([sb?, psum?, dram?])
 }
 
 /// The tensors of one memory and what they need.
@@ -287,7 +315,7 @@ fn find(
     mem: Memory,
     wants: &Wants,
     spec: &ArchSpec,
-) -> Result<(Vec<u64>, u64), Diagnostic> {
+) -> Result<Found, Diagnostic> {
     let room = match mem {
         Memory::Sb => Room { limit: spec.sbuf_usable, align: ON_CHIP_ALIGN, wall: 0 },
         Memory::Psum => Room { limit: spec.psum_bytes, align: ON_CHIP_ALIGN, wall: spec.psum_bank_bytes },
@@ -297,7 +325,9 @@ fn find(
     match one_by_one(wants, room) {
         Ok(found) => Ok(found),
         Err(k) if mem == Memory::Dram => Err(error(k, &(0..wants.len()).collect::<Vec<_>>())),
-        Err(_) => by_life(p, range.clone(), wants, room).map_err(|(k, alive)| error(k, &alive)),
+        Err(_) => by_life(p, range.clone(), wants, room)
+            .or_else(|e| by_life(p, range.clone(), wants, Room { align: TIGHT_ALIGN, ..room }).map_err(|_| e))
+            .map_err(|(k, alive)| error(k, &alive)),
     }
 }
 

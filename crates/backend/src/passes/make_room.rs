@@ -14,15 +14,16 @@ use super::allocate::rounded;
 use super::build_deps::{self, is_fence};
 use super::by_life::aliased;
 use super::lifetimes::{Life, lifetimes};
+use super::spill::{self, Part, Spill};
 use crate::edit::is_meeting_point;
-use crate::storage::for_each_location;
+use crate::storage::{Access, for_each_access, for_each_location};
 use indexmap::IndexMap;
 use rustc_hash::FxHashSet;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::ops::Range;
 use tandem_bir::entity::SecondaryMap;
-use tandem_bir::{BlockId, InstId, MemLocId, MemoryType, Module, Program};
+use tandem_bir::{BlockId, CompactString, Inst, InstId, MemLocId, MemoryType, Module, Program};
 
 /// Bytes that may be alive at one time, by memory.
 #[derive(Clone, Copy, Debug)]
@@ -37,44 +38,83 @@ const MOVES_PER_TENSOR: usize = 4;
 /// Positions looked at for all moves of a block, after which it counts as one that does not fit (our choice: a few seconds).
 const MAX_WORK: u64 = 1 << 31;
 
-/// New orders of blocks by module; `None` when no move is left that helps.
-pub(super) fn make_room(
-    p: &Program,
+/// Most pairs of a write before a gap and a use behind it (our choice); a tensor with more stays.
+const MAX_PAIRS: usize = 1 << 12;
+
+/// How tensors fit.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// New orders of blocks, by module.
+    pub(super) orders: Vec<(usize, BlockId, Vec<InstId>)>,
+    /// Tensors that leave SBUF for a while.
+    pub(super) spills: Vec<Spill>,
+}
+
+/// A program whose instructions may move.
+pub(super) struct MakeRoom {
+    with_edges: Program,
     range: Range<usize>,
-    budget: Budget,
-) -> Option<Vec<(usize, BlockId, Vec<InstId>)>> {
-    let mut with_edges = p.clone();
-    build_deps::build(&mut with_edges);
-    let elsewhere = aliased(p, range.clone());
-    let mut out = Vec::new();
-    for mi in range {
-        let m = &with_edges.modules[mi];
-        let lives = lifetimes(m, &elsewhere);
-        let mut at = SecondaryMap::<InstId, u32>::default();
-        at.resize(m.insts.len());
-        let walk = m.walk();
-        walk.iter().enumerate().for_each(|(n, w)| at[w.2] = n as u32);
-        let mut blocks: Vec<BlockId> = walk.iter().map(|w| w.1).collect();
-        blocks.dedup();
-        let mut seen = FxHashSet::default();
-        for b in blocks.into_iter().filter(|b| seen.insert(*b)) {
-            let insts = &m.blocks[b].insts;
-            let mut body = Body::new(m, insts, &lives, &at, budget);
-            if !body.fit([budget.sbuf, budget.psum])? {
-                continue;
-            }
-            out.push((mi, b, body.order));
+    elsewhere: FxHashSet<CompactString>,
+}
+
+impl MakeRoom {
+    /// The cores `range` of a program.
+    pub(super) fn new(p: &Program, range: Range<usize>) -> MakeRoom {
+        let mut with_edges = p.clone();
+        build_deps::build(&mut with_edges);
+        let elsewhere = aliased(p, range.clone());
+        MakeRoom { with_edges, range, elsewhere }
+    }
+
+    /// Goes on from these orders.
+    pub(super) fn take(&mut self, orders: &[(usize, BlockId, Vec<InstId>)]) {
+        for (mi, b, insts) in orders {
+            self.with_edges.modules[*mi].blocks[*b].insts.clone_from(insts);
         }
     }
-    Some(out)
+
+    /// What to do to hold the budget, with tensors that leave SBUF if `may_spill`; `None` when nothing is left that helps.
+    pub(super) fn plan(&self, budget: Budget, may_spill: bool) -> Option<Plan> {
+        let mut plan = Plan::default();
+        for mi in self.range.clone() {
+            let m = &self.with_edges.modules[mi];
+            let lives = lifetimes(m, &self.elsewhere);
+            let mut at = SecondaryMap::<InstId, u32>::default();
+            at.resize(m.insts.len());
+            let walk = m.walk();
+            walk.iter().enumerate().for_each(|(n, w)| at[w.2] = n as u32);
+            let mut blocks: Vec<BlockId> = walk.iter().map(|w| w.1).collect();
+            blocks.dedup();
+            let mut seen = FxHashSet::default();
+            let written = if may_spill { Some(spill::written(m)) } else { None };
+            for b in blocks.into_iter().filter(|b| seen.insert(*b)) {
+                let insts = &m.blocks[b].insts;
+                let mut body = Body::new(m, insts, &lives, &at, budget, written.as_ref());
+                if !body.fit([budget.sbuf, budget.psum])? {
+                    continue;
+                }
+                plan.spills.extend(body.spills(mi));
+                plan.orders.push((mi, b, body.order));
+            }
+        }
+        Some(plan)
+    }
 }
 
 /// A tensor as a block sees it.
 struct Tensor {
+    loc: MemLocId,
     bytes: u64,
     mem: usize,
     /// The instructions of the block that name it, in order.
     uses: Vec<InstId>,
+    /// Those that write it.
+    writes: Vec<InstId>,
+    /// It may leave SBUF between two uses.
+    may_spill: bool,
+    /// A part behind a gap of another one, and the part behind its own gap.
+    is_part: bool,
+    next: Option<usize>,
     /// Alive when the block starts, or when it ends.
     before: bool,
     after: bool,
@@ -96,7 +136,10 @@ struct Body<'a> {
     order: Vec<InstId>,
     /// Positions in `order`.
     pos: SecondaryMap<InstId, usize>,
+    /// What must stand behind an instruction, by its edges and by `behind`.
     after: SecondaryMap<InstId, Vec<InstId>>,
+    /// Writes before a gap, by the uses behind it.
+    behind: SecondaryMap<InstId, Vec<InstId>>,
     tensors: Vec<Tensor>,
     /// Tensors an instruction names.
     names: SecondaryMap<InstId, Vec<usize>>,
@@ -104,6 +147,8 @@ struct Body<'a> {
     simple: bool,
     /// Positions looked at.
     work: Cell<u64>,
+    /// Locations that are written, when tensors may leave SBUF.
+    written: Option<&'a FxHashSet<MemLocId>>,
 }
 
 /// Not in this block.
@@ -134,6 +179,7 @@ impl<'a> Body<'a> {
         lives: &SecondaryMap<MemLocId, Life>,
         at: &SecondaryMap<InstId, u32>,
         budget: Budget,
+        written: Option<&'a FxHashSet<MemLocId>>,
     ) -> Body<'a> {
         let start = insts.first().map_or(0, |i| at[*i] as usize);
         let simple = insts.iter().enumerate().all(|(k, i)| at[*i] as usize == start + k);
@@ -142,13 +188,16 @@ impl<'a> Body<'a> {
             order: insts.to_vec(),
             pos: SecondaryMap::with_default(ELSEWHERE),
             after: SecondaryMap::default(),
+            behind: SecondaryMap::default(),
             tensors: Vec::new(),
             names: SecondaryMap::default(),
             simple,
             work: Cell::new(0),
+            written,
         };
         body.pos.resize(m.insts.len());
         body.after.resize(m.insts.len());
+        body.behind.resize(m.insts.len());
         body.names.resize(m.insts.len());
         body.number();
         for &i in insts {
@@ -158,12 +207,14 @@ impl<'a> Body<'a> {
                 }
             }
         }
-        let mut uses: IndexMap<MemLocId, Vec<InstId>> = IndexMap::new();
+        let mut uses: IndexMap<MemLocId, [Vec<InstId>; 2]> = IndexMap::new();
         for &i in insts {
-            for_each_location(m, &m.insts[i], &mut |l, _| {
-                let list = uses.entry(l).or_default();
-                if list.last() != Some(&i) {
-                    list.push(i);
+            for_each_location(m, &m.insts[i], &mut |l, write| {
+                let [all, writes] = uses.entry(l).or_default();
+                for list in [Some(all), write.then_some(writes)].into_iter().flatten() {
+                    if list.last() != Some(&i) {
+                        list.push(i);
+                    }
                 }
             });
         }
@@ -182,12 +233,19 @@ impl<'a> Body<'a> {
             if loc.is_remote() || insts.is_empty() || last < start || first >= start + insts.len() {
                 continue;
             }
-            let mine = uses.swap_remove(&l).unwrap_or_default();
+            let [mine, writes] = uses.swap_remove(&l).unwrap_or_default();
             let t = body.tensors.len();
             mine.iter().for_each(|i| body.names[*i].push(t));
             body.tensors.push(Tensor {
+                loc: l,
                 bytes: rounded(loc.row_bytes(), budget.align),
                 mem,
+                may_spill: written.is_some()
+                    && spill::may_spill(m, l)
+                    && mine.iter().all(|i| may_part(&m.insts[*i])),
+                is_part: false,
+                next: None,
+                writes,
                 before: mine.first().is_none_or(|i| at[*i] as usize != first),
                 after: mine.last().is_none_or(|i| at[*i] as usize != last),
                 life: (0, 0),
@@ -218,8 +276,10 @@ impl<'a> Body<'a> {
             let alive = self.alive();
             let over = |mem: usize| alive.now[mem].iter().position(|n| *n > limits[mem]).map(|at| (mem, at));
             let Some((mem, at)) = over(PSUM).or_else(|| over(SBUF)) else { return Some(moved) };
-            let best = self.best(mem, at, &alive, limits);
-            self.apply(&best?);
+            match self.best(mem, at, &alive, limits) {
+                Some(best) => self.apply(&best),
+                None => self.part(mem, at, &alive, limits[mem])?,
+            }
             moved = true;
         }
         None
@@ -288,7 +348,7 @@ impl<'a> Body<'a> {
             self.m.insts[*i].deps.iter().all(|d| {
                 let q = self.pos[d.inst];
                 q == ELSEWHERE || q < at || set.contains(&d.inst)
-            })
+            }) && self.behind[*i].iter().all(|w| self.pos[*w] < at || set.contains(w))
         });
         (first > at && free && walls[last + 1] == walls[at]).then_some((insts, at))
     }
@@ -375,4 +435,77 @@ impl<'a> Body<'a> {
         }
         self.number();
     }
+
+    /// The tensor leaves SBUF whose absence around `at` sets free the most of what is too much for each byte that is copied; `None`
+    /// when none may.
+    fn part(&mut self, mem: usize, at: usize, alive: &Alive, limit: u64) -> Option<()> {
+        let written = self.written.filter(|_| mem == SBUF && self.simple && self.work.get() <= MAX_WORK)?;
+        let mut best: Option<(u128, u128, usize, usize)> = None;
+        for (k, t) in self.tensors.iter().enumerate() {
+            if t.mem != SBUF || !t.may_spill || t.after || t.life.0 > at || t.life.1 < at {
+                continue;
+            }
+            let n = t.uses.partition_point(|i| self.pos[*i] < at);
+            let (Some(last), Some(next)) = (t.uses[..n].last(), t.uses.get(n)) else { continue };
+            let (from, to) = (self.pos[*last] + 1, self.pos[*next]);
+            let is_before = |i: &&InstId| self.pos[**i] < at;
+            let writes = t.writes.iter().filter(is_before).count();
+            if to == at || (writes == 0 && !t.is_part) || writes * (t.uses.len() - n) > MAX_PAIRS {
+                continue;
+            }
+            self.looked_at(to - from);
+            let free = |p: usize| u128::from(alive.now[SBUF][p].saturating_sub(limit).min(t.bytes));
+            let relief: u128 = (from..to).map(free).sum();
+            let stored = writes > 0 && (t.is_part || spill::load_again(self.m, written, &t.writes).is_none());
+            let cost = u128::from(self.m.memlocs[t.loc].size_bytes()) * if stored { 2 } else { 1 };
+            if best.is_none_or(|(r, c, ..)| relief * c > r * cost) {
+                best = Some((relief, cost, k, n));
+            }
+        }
+        let (_, _, k, n) = best?;
+        let t = &mut self.tensors[k];
+        let (uses, pos) = (t.uses.split_off(n), &self.pos);
+        let (before, behind): (Vec<InstId>, Vec<InstId>) = t.writes.iter().partition(|i| pos[**i] < at);
+        t.writes.clone_from(&before);
+        let new = Tensor {
+            loc: t.loc,
+            bytes: t.bytes,
+            mem,
+            uses,
+            writes: behind,
+            may_spill: true,
+            is_part: true,
+            next: t.next,
+            before: false,
+            after: false,
+            life: (0, 0),
+        };
+        let id = self.tensors.len();
+        self.tensors[k].next = Some(id);
+        for u in &new.uses {
+            self.names[*u].iter_mut().filter(|t| **t == k).for_each(|t| *t = id);
+            self.behind[*u].extend(&before);
+            before.iter().for_each(|w| self.after[*w].push(*u));
+        }
+        self.tensors.push(new);
+        self.number();
+        Some(())
+    }
+
+    /// The tensors in parts.
+    fn spills(&self, module: usize) -> Vec<Spill> {
+        let roots = self.tensors.iter().filter(|t| !t.is_part && t.next.is_some());
+        let parts = |t: &Tensor| {
+            let chain = std::iter::successors(Some(t), |t| t.next.map(|n| &self.tensors[n]));
+            chain.map(|t| Part { uses: t.uses.clone(), writes: t.writes.clone() }).collect()
+        };
+        roots.map(|t| Spill { module, tensor: t.loc, parts: parts(t) }).collect()
+    }
+}
+
+/// An operand of the instruction may get another name: all of them are patterns, and no other core looks at them.
+fn may_part(i: &Inst) -> bool {
+    let mut patterns = true;
+    for_each_access(i, &mut |a, _| patterns &= !matches!(a, Access::Set(_)));
+    patterns && !is_fence(i) && !is_meeting_point(i.opcode) && i.regions().is_empty()
 }

@@ -19,5 +19,6 @@ pub mod lower_control;
 pub mod lower_local_collectives;
 mod make_room;
 pub mod shared_dram_alloc;
+mod spill;
 pub mod sync_before_global_cc;
 pub mod sync_shared_allocations;

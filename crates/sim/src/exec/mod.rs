@@ -345,7 +345,8 @@ pub const MAX_ELEMS: usize = 1 << 28;
 /// bytes of its buffer: memory that the program has is bounded already, what a pattern claims is not.
 pub(crate) fn claims_too_much(elems: usize, size: usize, len: usize) -> Option<String> {
     let too_many = elems > MAX_ELEMS && elems.saturating_mul(size) > len;
-    too_many.then(|| format!("an operand of {elems} elements (more than {MAX_ELEMS}) in a buffer of {len} bytes"))
+    too_many
+        .then(|| format!("an operand of {elems} elements (more than {MAX_ELEMS}) in a buffer of {len} bytes"))
 }
 
 /// [`claims_too_much`] of a view.
