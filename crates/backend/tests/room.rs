@@ -140,7 +140,7 @@ fn instructions_move_until_tensors_fit() {
         assert!(lower(&mut p, &o).ok());
         assert_eq!(run(&p, &x), want, "lowered\n{src}");
     }
-    assert!(moved >= 15, "{moved} moved");
+    assert!(moved >= 5, "{moved} moved");
 }
 
 /// Products of a loop written out that are all read after the last: `tiles` banks, each of `steps` products of whole tiles.
@@ -507,19 +507,21 @@ fn a_copy_of_undefined_bytes_is_no_use_of_them() {
 #[test]
 fn the_last_bytes_of_sbuf_are_used() {
     let last = |bytes: usize| {
-        let (big, row, n) = (212_728, 212_728 / 4, bytes / 4);
+        // More than 64 partitions start at partition 0.
+        let (big, row, n, rows) = (212_728, 212_728 / 4, bytes / 4, 65);
+        let all = rows * n;
         format!(
-            "bir 1\nprogram \"last\" lnc 1 level bir\ninput \"x\" = @x float32 [{n}]\noutput \"y\" = @y float32 [{n}]\n\
+            "bir 1\nprogram \"last\" lnc 1 level bir\ninput \"x\" = @x float32 [{all}]\noutput \"y\" = @y float32 [{all}]\n\
              module @nc00 core 0 arch gen3 {{\n func @main {{\n\
-             set @x_set = ExternalInput Tensor Local float32 [{n}] {{ loc @x = DRAM [1, {bytes}] addr 0 }}\n\
-             set @y_set = ExternalOutput Tensor Local float32 [{n}] {{ loc @y = DRAM [1, {bytes}] addr 0 }}\n\
-             set @b_set = Internal NeuronSBTensor Local float32 [1 x {row}] {{ loc @b = SB [1, {big}] addr 0 allocated }}\n\
-             set @t_set = Internal NeuronSBTensor Local float32 [1 x {n}] {{ loc @t = SB [1, {bytes}] }}\n\
+             set @x_set = ExternalInput Tensor Local float32 [{all}] {{ loc @x = DRAM [{rows}, {bytes}] addr 0 }}\n\
+             set @y_set = ExternalOutput Tensor Local float32 [{all}] {{ loc @y = DRAM [{rows}, {bytes}] addr 0 }}\n\
+             set @b_set = Internal NeuronSBTensor Local float32 [{rows} x {row}] {{ loc @b = SB [{rows}, {big}] addr 0 allocated }}\n\
+             set @t_set = Internal NeuronSBTensor Local float32 [{rows} x {n}] {{ loc @t = SB [{rows}, {bytes}] }}\n\
              block b0 {{\n\
-             l = DMACopy SP @t[[{n},1] [1,{n}]] float32 <- @x[[1,{n}]] float32\n\
-             c = TensorCopy DVE @b[[{row},1] [1,{n}]] float32 <- @t[[{n},1] [1,{n}]] float32\n\
-             d = TensorCopy DVE @t[[{n},1] [1,{n}]] float32 <- @b[[{row},1] [1,{n}]] float32\n\
-             o = DMACopy SP @y[[1,{n}]] float32 <- @t[[{n},1] [1,{n}]] float32\n}}\n}}\n}}\n"
+             l = DMACopy SP @t[[{n},{rows}] [1,{n}]] float32 <- @x[[{n},{rows}] [1,{n}]] float32\n\
+             c = TensorCopy DVE @b[[{row},{rows}] [1,{n}]] float32 <- @t[[{n},{rows}] [1,{n}]] float32\n\
+             d = TensorCopy DVE @t[[{n},{rows}] [1,{n}]] float32 <- @b[[{row},{rows}] [1,{n}]] float32\n\
+             o = DMACopy SP @y[[{n},{rows}] [1,{n}]] float32 <- @t[[{n},{rows}] [1,{n}]] float32\n}}\n}}\n}}\n"
         )
     };
     for (bytes, fits) in [(256, true), (260, false)] {
@@ -528,9 +530,79 @@ fn the_last_bytes_of_sbuf_are_used() {
         let out = prepare(&mut p, &o);
         assert_eq!(out.ok(), fits, "{:?}", out.diags);
         if fits {
-            let x: Vec<f32> = (0..bytes / 4).map(|k| k as f32).collect();
+            let x: Vec<f32> = (0..65 * bytes / 4).map(|k| k as f32).collect();
             assert_eq!(run(&p, &x), x);
         }
+    }
+}
+
+/// Tiles of `rows` partitions, more than half of SBUF each: the first is loaded, the others are copies one of the other, `last` makes
+/// the last one; all are stored.
+fn tall(rows: usize, tiles: usize, last: &str) -> String {
+    let (f, n) = (32_768, rows * 32_768);
+    let mut s = format!(
+        "bir 1\nprogram \"tall\" lnc 1 level bir\ninput \"x\" = @x float32 [{n}]\noutput \"y\" = @y float32 [{0}]\n\
+         module @nc00 core 0 arch gen3 {{\n func @main {{\n\
+         set @x_set = ExternalInput Tensor Local float32 [{n}] {{ loc @x = DRAM [1, {1}] addr 0 }}\n\
+         set @y_set = ExternalOutput Tensor Local float32 [{0}] {{ loc @y = DRAM [1, {2}] addr 0 }}\n",
+        tiles * n,
+        4 * n,
+        4 * tiles * n
+    );
+    for k in 0..tiles {
+        let _ = writeln!(
+            s,
+            "set @t{k}_set = Internal NeuronSBTensor Local float32 [{rows} x {f}] {{ loc @t{k} = SB [{rows}, {}] }}",
+            4 * f
+        );
+    }
+    let tile = |k: usize| format!("@t{k}[[{f},{rows}] [1,{f}]] float32");
+    let _ = writeln!(s, "block b0 {{\nl = DMACopy SP {} <- @x[[{f},{rows}] [1,{f}]] float32", tile(0));
+    for k in 1..tiles {
+        let _ = writeln!(s, "c{k} = TensorCopy DVE {} <- {}", tile(k), tile(k - 1));
+    }
+    let k = tiles - 1;
+    let (mine, other) = (tile(k), tile(k - 1));
+    let _ = match last {
+        "doubled" => writeln!(s, "d = TensorTensor DVE {mine} <- {mine}, {mine} {{op = add}}"),
+        _ => writeln!(s, "d = TensorTensor DVE {mine} <- {mine}, {other} {{op = add}}"),
+    };
+    for k in 0..tiles {
+        let _ =
+            writeln!(s, "o{k} = DMACopy SP @y[off {}, [{f},{rows}] [1,{f}]] float32 <- {}", k * n, tile(k));
+    }
+    s + "}\n}\n}\n"
+}
+
+/// Tensors of few partitions lie one below the other, unless one instruction reads both.
+#[test]
+fn tensors_of_few_partitions_lie_one_below_the_other() {
+    let cases = [
+        (64, 2, "doubled", &[0, 64][..]),
+        (33, 2, "doubled", &[0, 64]),
+        (32, 4, "doubled", &[0, 32, 64, 96]),
+        (65, 2, "doubled", &[]),
+        (64, 2, "summed", &[]),
+    ];
+    for (rows, tiles, last, bases) in cases {
+        let mut p = parsed(&tall(rows, tiles, last));
+        let o = options(&p);
+        let out = prepare(&mut p, &o);
+        assert_eq!(out.ok(), !bases.is_empty(), "{rows} {last}: {:?}", out.diags);
+        if !out.ok() {
+            continue;
+        }
+        let mut found: Vec<u32> =
+            p.modules[0].memlocs.values().filter(|l| l.is_on_chip()).map(|l| l.base).collect();
+        found.sort_unstable();
+        assert_eq!(found, bases);
+        assert_eq!(out.stat("allocate", "moved") + out.stat("allocate", "spilled"), 0);
+        let x: Vec<f32> = (0..rows * 32_768).map(|k| ((k / 32_768) * 100 + k % 9) as f32).collect();
+        let once = x.repeat(tiles - 1);
+        let want: Vec<f32> = once.into_iter().chain(x.iter().map(|v| 2.0 * v)).collect();
+        assert_eq!(run(&p, &x), want, "{rows} bir");
+        assert!(lower(&mut p, &o).ok());
+        assert_eq!(run(&p, &x), want, "{rows} lowered");
     }
 }
 

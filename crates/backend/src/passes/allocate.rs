@@ -1,16 +1,17 @@
 //! `allocate`: gives every SB, PSUM and private DRAM location without an address one.
 //!
 //! First fit per memory with a lifetime of the whole kernel. Locations of the same function and name get the same address on
-//! all cores; addresses that the input gives are kept and avoided. On-chip tensors start at partition 0. Remote aliases
+//! all cores; addresses that the input gives are kept and avoided. On-chip tensors start at partition 0 if they can. Remote aliases
 //! and shared DRAM are left to later passes.
 //!
 //! Where the tensors of SBUF or PSUM do not fit in this way, tensors that are never alive together share bytes: the largest
 //! tensors first, each at the lowest address that is free while it is alive on every core that has it. What *alive* means, and what
-//! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any order of placement ([`super::by_life`]), instructions move
-//! ([`super::make_room`]), and where that is not enough either, tensors leave SBUF for a while ([`super::spill`]).
+//! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any order of placement ([`super::by_life`]), tensors of few
+//! partitions lie one below the other ([`super::seats`]); where that is not enough, instructions move ([`super::make_room`]); and where that is not enough either, tensors leave SBUF for a while ([`super::spill`]).
 
-use super::by_life::by_life;
+use super::by_life::{Spot, aliased, by_life};
 use super::make_room::{Budget, MakeRoom};
+use super::seats::seats;
 use super::spill;
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use indexmap::IndexMap;
@@ -173,8 +174,8 @@ fn allocate_group(p: &mut Program, range: Range<usize>, cx: &mut PassCtx) -> Res
     if failed { Err(Stop) } else { Ok(()) }
 }
 
-/// Addresses of tensors and the end of the bytes used.
-type Found = (Vec<u64>, u64);
+/// Where tensors lie and the end of the bytes used.
+type Found = (Vec<Spot>, u64);
 
 /// The program in an order, or with copies of tensors, that lets SBUF and PSUM hold its tensors; moves first, copies where moves
 /// do not help. `ok` are the memories that hold them already.
@@ -322,30 +323,42 @@ fn find(
         Memory::Dram => Room { limit: spec.hbm_bytes, align: DRAM_ALIGN, wall: 0 },
     };
     let error = |k: usize, alive: &[usize]| capacity_error(p, range, mem, room.limit, k, alive, wants);
-    match one_by_one(wants, room) {
-        Ok(found) => Ok(found),
-        Err(k) if mem == Memory::Dram => Err(error(k, &(0..wants.len()).collect::<Vec<_>>())),
-        Err(_) => by_life(p, range.clone(), wants, room)
-            .or_else(|e| by_life(p, range.clone(), wants, Room { align: TIGHT_ALIGN, ..room }).map_err(|_| e))
-            .map_err(|(k, alive)| error(k, &alive)),
+    let k = match one_by_one(wants, room) {
+        Ok((at, end)) => return Ok((at.into_iter().map(|at| (at, 0)).collect(), end)),
+        Err(k) => k,
+    };
+    if mem == Memory::Dram {
+        return Err(error(k, &(0..wants.len()).collect::<Vec<_>>()));
     }
+    let seats = seats(p, range.clone(), spec.partitions, wants, &aliased(p, range.clone()));
+    let mut first = None;
+    for seats in [Some(None), seats.as_deref().map(Some)].into_iter().flatten() {
+        for align in [room.align, TIGHT_ALIGN] {
+            match by_life(p, range.clone(), wants, Room { align, ..room }, seats) {
+                Ok(found) => return Ok(found),
+                Err(e) => first = first.or(Some(e)),
+            }
+        }
+    }
+    let (k, alive) = first.unwrap_or((k, Vec::new()));
+    Err(error(k, &alive))
 }
 
 fn commit(
     p: &mut Program,
     mem: Memory,
     wants: &Wants,
-    at: Vec<u64>,
+    at: Vec<Spot>,
     end: u64,
     spec: &ArchSpec,
     cx: &mut PassCtx,
 ) {
     let mut placed = 0;
-    for ((_, w), at) in wants.iter().zip(at) {
+    for ((_, w), (at, seat)) in wants.iter().zip(at) {
         for &(mi, l) in &w.users {
             let loc = &mut p.modules[mi].memlocs[l];
             loc.allocated = true;
-            loc.base = 0;
+            loc.base = seat;
             (loc.addr, loc.bank) = if mem == Memory::Psum {
                 (at % spec.psum_bank_bytes, (at / spec.psum_bank_bytes) as i64)
             } else {

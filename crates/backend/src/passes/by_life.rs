@@ -2,6 +2,7 @@
 
 use super::allocate::{FreeList, Room, Wants, rounded};
 use super::lifetimes::{Life, lifetimes};
+use super::seats::Seats;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -25,8 +26,20 @@ pub(super) fn aliased(p: &Program, range: Range<usize>) -> FxHashSet<CompactStri
     targets.filter_map(|l| l.remote_local_target.as_ref().map(|t| t.name.clone())).collect()
 }
 
-/// Addresses where tensors that are never alive together may share bytes, and the end of the bytes used. The error is the first
-/// tensor that does not fit when the largest are placed first, with those that are alive together with it.
+/// Where a tensor lies: first byte and first partition.
+pub(super) type Spot = (u64, u32);
+
+/// Bytes that are taken, on partitions, for a time.
+struct Taken<'a> {
+    lo: u64,
+    hi: u64,
+    partitions: Range<u64>,
+    lives: &'a Lives,
+}
+
+/// Spots where tensors that are never alive together may share bytes, and the end of the bytes used. The error is the first
+/// tensor that does not fit when the largest are placed first, with those that are alive together with it. `seats` are the partitions at
+/// which each may start, 0 without them.
 ///
 /// What one order of placement leaves in pieces may fit in another: the largest first; those alive for over half of the time, then the
 /// largest; the longest alive first; the most bytes times time first; in the order of their first access (our choice).
@@ -35,16 +48,19 @@ pub(super) fn by_life(
     range: Range<usize>,
     wants: &Wants,
     room: Room,
-) -> Result<(Vec<u64>, u64), (usize, Vec<usize>)> {
+    seats: Option<&[Seats]>,
+) -> Result<(Vec<Spot>, u64), (usize, Vec<usize>)> {
     let elsewhere = aliased(p, range.clone());
     let lives: Vec<_> = range.clone().map(|mi| lifetimes(&p.modules[mi], &elsewhere)).collect();
     let life = |mi: usize, l: MemLocId| lives[mi - range.start][l];
     let mine: Vec<Lives> =
         wants.values().map(|w| w.users.iter().map(|&(mi, l)| (mi, life(mi, l))).collect()).collect();
-    let mut given: Vec<(u64, u64, Lives)> = Vec::new();
+    let mut given: Vec<(u64, u64, Range<u64>, Lives)> = Vec::new();
     for w in wants.values() {
         for &(mi, l, at) in &w.placed {
-            given.push((at, at.saturating_add(w.bytes), Lives::from_iter([(mi, life(mi, l))])));
+            let loc = &p.modules[mi].memlocs[l];
+            let partitions = u64::from(loc.base)..u64::from(loc.base).saturating_add(loc.rows());
+            given.push((at, at.saturating_add(w.bytes), partitions, Lives::from_iter([(mi, life(mi, l))])));
         }
     }
     let first = |k: usize| mine[k].iter().map(|x| x.1.first()).min().unwrap_or(0);
@@ -64,7 +80,7 @@ pub(super) fn by_life(
             };
             (wants[k].fixed.is_none(), rank, first(k), k)
         });
-        match place(&order, wants, &mine, &given, room) {
+        match place(&order, wants, &mine, &given, room, seats) {
             Ok(done) => return Ok(done),
             Err(k) => failed = failed.or(Some(k)),
         }
@@ -77,26 +93,41 @@ pub(super) fn by_life(
     Err((k, (0..wants.len()).filter(|j| alive(*j)).collect()))
 }
 
-/// Each tensor at the lowest address that is free while it is alive; the first without one is the error.
+/// Each tensor at the lowest address that is free while it is alive, on the first partitions that have one; the first without one is
+/// the error.
 fn place(
     order: &[usize],
     wants: &Wants,
     mine: &[Lives],
-    given: &[(u64, u64, Lives)],
+    given: &[(u64, u64, Range<u64>, Lives)],
     room: Room,
-) -> Result<(Vec<u64>, u64), usize> {
-    let mut taken: Vec<(u64, u64, &Lives)> = given.iter().map(|g| (g.0, g.1, &g.2)).collect();
+    seats: Option<&[Seats]>,
+) -> Result<(Vec<Spot>, u64), usize> {
+    let mut taken: Vec<Taken<'_>> = given
+        .iter()
+        .map(|(lo, hi, partitions, lives)| Taken { lo: *lo, hi: *hi, partitions: partitions.clone(), lives })
+        .collect();
     let mut used = given.iter().map(|g| g.1).max().unwrap_or(0);
-    let mut out = vec![0; wants.len()];
+    let mut out = vec![(0, 0); wants.len()];
     for &k in order {
         let w = &wants[k];
-        let mut free = FreeList::default();
-        taken.iter().filter(|t| together(&mine[k], t.2)).for_each(|t| free.take(t.0, t.1));
-        let at = w.fixed.or_else(|| free.first_fit(w.bytes, room.align, room.limit, room.wall)).ok_or(k)?;
+        let fit = |seat: u32| {
+            let partitions = u64::from(seat)..u64::from(seat).saturating_add(w.partitions);
+            let mut free = FreeList::default();
+            taken
+                .iter()
+                .filter(|t| t.partitions.start < partitions.end && partitions.start < t.partitions.end)
+                .filter(|t| together(&mine[k], t.lives))
+                .for_each(|t| free.take(t.lo, t.hi));
+            let at = w.fixed.or_else(|| free.first_fit(w.bytes, room.align, room.limit, room.wall))?;
+            Some((at, seat, partitions))
+        };
+        let mine_seats = seats.map_or(&[0u32][..], |s| &s[k]);
+        let (at, seat, partitions) = mine_seats.iter().find_map(|s| fit(*s)).ok_or(k)?;
         let end = at.saturating_add(rounded(w.bytes, room.align));
         used = used.max(end);
-        taken.push((at, end, &mine[k]));
-        out[k] = at;
+        taken.push(Taken { lo: at, hi: end, partitions, lives: &mine[k] });
+        out[k] = (at, seat);
     }
     Ok((out, used))
 }

@@ -18,6 +18,7 @@ pub mod localize_shared_memory;
 pub mod lower_control;
 pub mod lower_local_collectives;
 mod make_room;
+mod seats;
 pub mod shared_dram_alloc;
 mod spill;
 pub mod sync_before_global_cc;
