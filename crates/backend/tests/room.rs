@@ -428,10 +428,22 @@ fn tensors_of_a_swap_stay() {
             .replace("\no0 = ", &format!("\n{swap}"));
         (x, want) = (input, [want, vec![out]].concat());
     }
-    let mut p = parsed(&(src + &modules));
+    let src = src + &modules;
+    let mut p = parsed(&src);
     let o = options(&p);
     let out = prepare(&mut p, &o);
     assert!(out.ok() && out.stat("allocate", "spilled") > 4, "{:?}", out.diags);
+    let again = |p: &Program| {
+        let insts = p.modules.iter().flat_map(|m| m.walk().into_iter().map(|w| &m.insts[w.2]));
+        insts.filter(|i| i.name.contains("_again")).count()
+    };
+    assert!(again(&p) > 0);
+    // Where one core writes the input, no core loads it twice.
+    let at = src.rfind("\no0 = ").unwrap_or_else(|| panic!("{src}"));
+    let write = format!("\nw = DMACopy SP @x[[1,{F}]] float32 <- @t5[[{F},1] [1,{F}]] float32");
+    let mut written = parsed(&format!("{}{write}{}", &src[..at], &src[at..]));
+    let out = prepare(&mut written, &o);
+    assert!(out.ok() && out.stat("allocate", "spilled") > 4 && again(&written) == 0, "{:?}", out.diags);
     for m in &p.modules {
         assert!(m.memlocs.values().any(|l| l.name.contains(".part")));
         assert!(m.memlocs.values().all(|l| !l.name.starts_with("t0.") && !l.name.starts_with("t1.")));

@@ -10,13 +10,13 @@
 //! partitions lie one below the other ([`super::seats`]); where that is not enough, instructions move ([`super::make_room`]); and where that is not enough either, tensors leave SBUF for a while ([`super::spill`]).
 
 use super::by_life::{Spot, aliased, by_life};
+use super::free_list::FreeList;
 use super::make_room::{Budget, MakeRoom};
 use super::seats::seats;
 use super::spill;
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use indexmap::IndexMap;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use tandem_bir::arch::ArchSpec;
 use tandem_bir::diag::{Diagnostic, Site, codes};
@@ -42,7 +42,7 @@ pub const ON_CHIP_ALIGN: u64 = 64;
 const TIGHT_ALIGN: u64 = 8;
 /// Alignment of DRAM addresses in bytes (our choice).
 pub const DRAM_ALIGN: u64 = 64;
-/// Most tensors a capacity error names (our choice).
+/// Most tensors that a finding names (our choice).
 const MAX_NAMED: usize = 24;
 
 impl Pass for Allocate {
@@ -68,56 +68,6 @@ enum Memory {
 }
 
 const MEMORIES: [Memory; 3] = [Memory::Sb, Memory::Psum, Memory::Dram];
-
-/// Where something lies: all on-chip tensors are taken as full columns of partitions.
-#[derive(Clone, Debug, Default)]
-pub struct FreeList {
-    /// Used ranges, start to end, disjoint.
-    used: BTreeMap<u64, u64>,
-}
-
-impl FreeList {
-    /// Marks `[lo, hi)` as used.
-    pub fn take(&mut self, mut lo: u64, mut hi: u64) {
-        if lo >= hi {
-            return;
-        }
-        while let Some((&l, &h)) = self.used.range(..=hi).next_back() {
-            if h < lo {
-                break;
-            }
-            lo = lo.min(l);
-            hi = hi.max(h);
-            self.used.remove(&l);
-        }
-        self.used.insert(lo, hi);
-    }
-    /// Lowest aligned start of `size` free bytes inside `[0, limit)` that crosses no multiple of `wall` (0: none) unless it
-    /// starts on one.
-    pub fn first_fit(&self, size: u64, align: u64, limit: u64, wall: u64) -> Option<u64> {
-        let fit = |start: u64, end: u64| -> Option<u64> {
-            let mut at = start.checked_next_multiple_of(align.max(1))?;
-            if wall > 0 && !at.is_multiple_of(wall) && at / wall != (at + size.max(1) - 1) / wall {
-                at = at.checked_next_multiple_of(wall)?;
-            }
-            (at.checked_add(size)? <= end).then_some(at)
-        };
-        let mut start = 0;
-        for (&l, &h) in &self.used {
-            if l > start
-                && let Some(a) = fit(start, l.min(limit))
-            {
-                return Some(a);
-            }
-            start = start.max(h);
-        }
-        fit(start, limit)
-    }
-    /// Largest used end.
-    pub fn high_water(&self) -> u64 {
-        self.used.values().next_back().copied().unwrap_or(0)
-    }
-}
 
 /// Tensors by function and name.
 pub(super) type Wants = IndexMap<(CompactString, CompactString), Want>;
@@ -218,7 +168,9 @@ fn rearrange(
             }
             cx.count("moved", moved);
             if traffic.tensors > 0 {
-                cx.note(codes::L0005, traffic.to_string());
+                let names = traffic.names.iter().map(|(n, b)| (n.as_str(), *b)).collect();
+                let list = largest(names, "bytes of transfers");
+                cx.report(Diagnostic::new(codes::L0005, traffic.to_string()).note(list));
             }
             cx.count("spilled", traffic.tensors);
             return Some((made, wants, [sb, psum]));
@@ -412,15 +364,9 @@ fn capacity_error(
     };
     let named = |k: &usize| wants.get_index(*k).map_or(("?", 0), |((_, n), w)| (n.as_str(), w.bytes));
     let (name, bytes) = named(&k);
-    let mut alive: Vec<(&str, u64)> = alive.iter().map(named).collect();
+    let alive: Vec<(&str, u64)> = alive.iter().map(named).collect();
     let total: u64 = alive.iter().fold(0, |a, (_, b)| a.saturating_add(*b));
-    alive.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let more = alive.len().saturating_sub(MAX_NAMED);
-    let mut list: Vec<String> =
-        alive.iter().take(MAX_NAMED).map(|(n, b)| format!("{n} ({b} bytes{per})")).collect();
-    if more > 0 {
-        list.push(format!("and {more} more"));
-    }
+    let list = largest(alive, &format!("bytes{per}"));
     let core = p.modules.get(range.start).and_then(|m| m.core).unwrap_or(tandem_bir::CoreId(0));
     Diagnostic::new(
         codes::L0003,
@@ -429,8 +375,20 @@ fn capacity_error(
         ),
     )
     .site(Site::on_core(core))
-    .note(format!("alive at some time together with {name}: {}", list.join(", ")))
+    .note(format!("alive at some time together with {name}: {list}"))
     .help("make tiles smaller, or shorten the time between the first and the last use of a tensor")
+}
+
+/// The largest of some tensors, in words.
+fn largest(mut tensors: Vec<(&str, u64)>, unit: &str) -> String {
+    tensors.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let more = tensors.len().saturating_sub(MAX_NAMED);
+    let mut list: Vec<String> =
+        tensors.iter().take(MAX_NAMED).map(|(n, b)| format!("{n} ({b} {unit})")).collect();
+    if more > 0 {
+        list.push(format!("and {more} more"));
+    }
+    list.join(", ")
 }
 
 /// Placement check of one location for other passes: its bytes lie below the limit.
@@ -440,7 +398,7 @@ pub fn fits(addr: u64, bytes: u64, limit: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FreeList, moved};
+    use super::moved;
     use tandem_bir::InstId;
     use tandem_bir::entity::EntityRef;
 
@@ -457,27 +415,5 @@ mod tests {
         ] {
             assert_eq!(moved(&old, &ids(&new)), want, "{new:?}");
         }
-    }
-
-    #[test]
-    fn first_fit_fills_the_lowest_hole() {
-        let mut f = FreeList::default();
-        f.take(0, 100);
-        f.take(256, 300);
-        assert_eq!(f.first_fit(64, 64, 1000, 0), Some(128));
-        assert_eq!(f.first_fit(200, 64, 1000, 0), Some(320));
-        assert_eq!(f.first_fit(900, 64, 1000, 0), None);
-        f.take(100, 256);
-        assert_eq!(f.high_water(), 300);
-        assert_eq!(f.first_fit(1, 1, 1000, 0), Some(300));
-    }
-
-    #[test]
-    fn small_tensors_do_not_cross_a_bank_and_large_ones_start_at_one() {
-        let mut f = FreeList::default();
-        f.take(0, 1024);
-        assert_eq!(f.first_fit(1024, 64, 16384, 2048), Some(1024));
-        assert_eq!(f.first_fit(1088, 64, 16384, 2048), Some(2048));
-        assert_eq!(f.first_fit(4096, 64, 16384, 2048), Some(2048));
     }
 }

@@ -1,6 +1,7 @@
 //! Places tensors so that those never alive together share bytes.
 
-use super::allocate::{FreeList, Room, Wants, rounded};
+use super::allocate::{Room, Wants, rounded};
+use super::free_list::FreeList;
 use super::lifetimes::{Life, lifetimes};
 use super::seats::Seats;
 use rustc_hash::FxHashSet;

@@ -9,6 +9,7 @@ mod confined;
 pub mod dead_code_elim;
 pub mod expand_replication;
 pub mod extend_shared_lifetimes;
+mod free_list;
 pub mod fresh_psum;
 pub mod insert_ptcom;
 mod lifetimes;

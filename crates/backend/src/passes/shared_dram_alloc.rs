@@ -5,7 +5,8 @@
 //! outputs get one address on all cores and live for the whole kernel. Two scratch tensors share bytes only when a barrier that
 //! ends one lies, on every way, before or at the barrier that starts the other. Bytes count once, not per core.
 
-use super::allocate::{DRAM_ALIGN, FreeList};
+use super::allocate::DRAM_ALIGN;
+use super::free_list::FreeList;
 use super::localize_shared_memory::shared_internals;
 use crate::edit::{positions, subgraphs};
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};

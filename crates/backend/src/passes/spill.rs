@@ -8,15 +8,16 @@
 use super::build_deps::is_fence;
 use crate::edit::{BlockEdits, Names};
 use crate::storage::for_each_location;
+use indexmap::IndexMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use tandem_bir::diag::Loc;
 use tandem_bir::entity::SecondaryMap;
 use tandem_bir::enums::{AluOp, CopyMode};
 use tandem_bir::{
-    AccessPattern, AddressSpace, Attr, Dtype, EngineKind, FuncId, Inst, InstId, MemLocId, MemoryLocation,
-    MemoryLocationSet, MemoryType, Module, Opcode, Operand, Program, SetId, Storage, TensorClass, TensorKind,
-    entity::EntityRef,
+    AccessPattern, AddressSpace, Attr, CompactString, Dtype, EngineKind, FuncId, Inst, InstId, MemLocId,
+    MemoryLocation, MemoryLocationSet, MemoryType, Module, Opcode, Operand, Program, SetId, Storage,
+    TensorClass, TensorKind, entity::EntityRef,
 };
 
 /// One part of a tensor's life: its uses and the writes among them, in the final order.
@@ -35,22 +36,22 @@ pub(super) struct Spill {
 }
 
 /// What the copies add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
+    /// Tensors of all cores.
     pub(super) tensors: u64,
+    /// Their names, with the bytes of all stores and loads.
+    pub(super) names: IndexMap<CompactString, u64>,
     pub(super) stores: u64,
     pub(super) loads: u64,
-    /// Bytes of all stores and loads.
-    pub(super) bytes: u64,
 }
 
 impl std::fmt::Display for Traffic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Traffic { tensors, stores, loads, bytes } = self;
-        write!(
-            f,
-            "{tensors} tensors leave SBUF between two uses: {stores} stores, {loads} loads, {bytes} bytes in all"
-        )
+        let Traffic { tensors, names, stores, loads } = self;
+        let bytes = names.values().fold(0u64, |a, b| a.saturating_add(*b));
+        let copies = format!("{stores} stores, {loads} loads, {bytes} bytes in all");
+        write!(f, "{tensors} tensors leave SBUF between two uses: {copies}")
     }
 }
 
@@ -69,8 +70,13 @@ pub(super) fn may_spill(m: &Module, l: MemLocId) -> bool {
         && !(marked || seen || given)
 }
 
-/// The load of an input that alone fills a tensor, when the tensor's writes are this one: it can be made again.
-pub(super) fn load_again(m: &Module, written: &FxHashSet<MemLocId>, writes: &[InstId]) -> Option<InstId> {
+/// The load of an input that alone fills a tensor, when the tensor's writes are this one and no core writes the input: it can be
+/// made again.
+pub(super) fn load_again(
+    m: &Module,
+    written: &FxHashSet<CompactString>,
+    writes: &[InstId],
+) -> Option<InstId> {
     let [one] = writes else { return None };
     let i = &m.insts[*one];
     let plain = i.opcode == Opcode::DmaCopy
@@ -81,18 +87,21 @@ pub(super) fn load_again(m: &Module, written: &FxHashSet<MemLocId>, writes: &[In
     let ([Operand::Ap(from)], [Operand::Ap(to)]) = (&i.ins[..], &i.outs[..]) else { return None };
     let loc = m.memlocs.get(from.loc)?;
     let input = m.kind_of(from.loc).is_input() && !loc.is_on_chip() && loc.aliases.is_empty();
-    (plain && input && !written.contains(&from.loc) && from.is_static() && to.is_static()).then_some(*one)
+    (plain && input && !written.contains(loc.owner_name()) && from.is_static() && to.is_static())
+        .then_some(*one)
 }
 
-/// Locations that instructions of a module write.
-pub(super) fn written(m: &Module) -> FxHashSet<MemLocId> {
+/// Names of the tensors that some core writes.
+pub(super) fn written(cores: &[Module]) -> FxHashSet<CompactString> {
     let mut out = FxHashSet::default();
-    for (_, _, i) in m.walk() {
-        for_each_location(m, &m.insts[i], &mut |l, w| {
-            if w {
-                out.insert(l);
-            }
-        });
+    for m in cores {
+        for (_, _, i) in m.walk() {
+            for_each_location(m, &m.insts[i], &mut |l, w| {
+                if w && let Some(loc) = m.memlocs.get(l) {
+                    out.insert(loc.owner_name().clone());
+                }
+            });
+        }
     }
     out
 }
@@ -106,19 +115,21 @@ pub(super) fn apply(
     derive: &dyn Fn(&mut Program, Loc) -> Loc,
 ) -> Traffic {
     let mut names = Names::of(&p.modules[range.clone()]);
+    let written = written(&p.modules[range.clone()]);
     let mut traffic = Traffic::default();
     for module in range {
         let m = &p.modules[module];
         let mut pos = SecondaryMap::<InstId, usize>::default();
         pos.resize(m.insts.len());
         m.walk().iter().enumerate().for_each(|(k, w)| pos[w.2] = k);
-        let (written, funcs) = (written(m), functions(m));
+        let funcs = functions(m);
         let mut edits = BlockEdits::default();
         for s in spills.iter().filter(|s| s.module == module) {
             let Some(&func) = funcs.get(&p.modules[module].memlocs[s.tensor].set) else { continue };
             let (names, edits, traffic) = (&mut names, &mut edits, &mut traffic);
-            Cut { p, module, func, tensor: s.tensor, pos: &pos, names, edits, derive, traffic }
-                .parts(&s.parts, &written);
+            let cut =
+                Cut { p, module, func, tensor: s.tensor, pos: &pos, names, edits, derive, traffic, bytes: 0 };
+            cut.parts(&s.parts, &written);
         }
         edits.apply(&mut p.modules[module]);
     }
@@ -150,10 +161,12 @@ struct Cut<'a> {
     edits: &'a mut BlockEdits,
     derive: &'a dyn Fn(&mut Program, Loc) -> Loc,
     traffic: &'a mut Traffic,
+    /// Bytes of its stores and loads.
+    bytes: u64,
 }
 
 impl Cut<'_> {
-    fn parts(mut self, parts: &[Part], written: &FxHashSet<MemLocId>) {
+    fn parts(mut self, parts: &[Part], written: &FxHashSet<CompactString>) {
         self.traffic.tensors += 1;
         // The tensor of the part before, and the copy that holds what it ends with.
         let (mut here, mut slot) = (self.tensor, None);
@@ -180,6 +193,9 @@ impl Cut<'_> {
                 writes.extend(&part.writes);
             }
         }
+        let name = self.m().memlocs[self.tensor].name.clone();
+        let bytes = self.traffic.names.entry(name).or_default();
+        *bytes = bytes.saturating_add(self.bytes);
     }
 
     fn m(&self) -> &Module {
@@ -251,7 +267,7 @@ impl Cut<'_> {
         rename(&mut i, self.tensor, to);
         let bytes =
             i.outs.iter().filter_map(Operand::as_ap).map(|a| a.num_elems().saturating_mul(a.dtype.bytes()));
-        self.traffic.bytes = bytes.fold(self.traffic.bytes, u64::saturating_add);
+        self.bytes = bytes.fold(self.bytes, u64::saturating_add);
         let id = self.p.modules[self.module].insts.push(i);
         self.edits.before.entry(first).or_default().push(id);
         self.traffic.loads += 1;
@@ -259,8 +275,7 @@ impl Cut<'_> {
 
     fn copy(&mut self, what: &str, from: MemLocId, to: MemLocId, at: InstId) -> InstId {
         let (from, to) = (self.whole(from), self.whole(to));
-        self.traffic.bytes =
-            self.traffic.bytes.saturating_add(from.num_elems().saturating_mul(from.dtype.bytes()));
+        self.bytes = self.bytes.saturating_add(from.num_elems().saturating_mul(from.dtype.bytes()));
         let beside = &self.m().insts[at];
         let (name, loc) = (format!("{}_{what}", beside.name), beside.loc);
         let mut i = Inst::new(&self.names.inst(&name), Opcode::DmaCopy);
