@@ -227,3 +227,66 @@ fn a_deadlock_is_reported_at_every_level() {
         assert!(graph.starts_with("digraph wait_for {") && graph.contains("-> core"), "{graph}");
     }
 }
+
+/// Tensors that leave SBUF, and tensors that lie one below the other, give the same bytes at every level.
+#[test]
+fn tensors_that_do_not_fit_give_one_result() {
+    let program = |rows: usize, f: usize, body: &str| {
+        let mut s = format!(
+            "bir 1\nprogram k lnc 1 level bir\ninput \"x\" = @x float32 [{rows} x 64]\noutput \"y\" = @y float32 [{0} x 64]\n\
+             module @nc00 core 0 arch gen3 {{\n func @main {{\n\
+             set @x_set = ExternalInput Tensor Shared float32 [{rows} x 64] {{ loc @x = DRAM [{rows}, 256] }}\n\
+             set @y_set = ExternalOutput Tensor Shared float32 [{0} x 64] {{ loc @y = DRAM [{0}, 256] }}\n",
+            3 * rows
+        );
+        for t in ["a", "b", "c"] {
+            let set = format!("set @{t}_set = Internal Tensor Local float32 [{rows} x {f}]");
+            s += &format!("{set} {{ loc @{t} = SB [{rows}, {}] }}\n", 4 * f);
+        }
+        s += "block b0 {\n";
+        for line in body.lines() {
+            s += line
+                .split(' ')
+                .map(|w| match w {
+                    "A" | "B" | "C" => format!("@{}[[{f},{rows}] [1,64]] float32", w.to_lowercase()),
+                    "X" => format!("@x[[64,{rows}] [1,64]] float32"),
+                    "Y0" | "Y1" | "Y2" => {
+                        let at = w[1..].parse::<usize>().unwrap_or(0) * rows * 64;
+                        format!("@y[off {at}, [64,{rows}] [1,64]] float32")
+                    }
+                    w => w.to_owned(),
+                })
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace("float32 ,", "float32,")
+                .as_str();
+            s += "\n";
+        }
+        s + "}\n}\n}\n"
+    };
+    let loads = "la = DMACopy DMA A <- X\nlb = DMACopy DMA B <- X\nlc = DMACopy DMA C <- X\n";
+    let stores = "oa = DMACopy DMA Y0 <- A\nob = DMACopy DMA Y1 <- B\noc = DMACopy DMA Y2 <- C\n";
+    let sums = "sa = TensorTensor DVE A <- A , B {op = add}\nsb = TensorTensor DVE B <- B , C {op = add}\n\
+                sc = TensorTensor DVE C <- C , A {op = add}\n";
+    let own = "sa = TensorTensor DVE A <- A , A {op = add}\nsb = TensorTensor DVE B <- B , B {op = add}\n\
+               sc = TensorTensor DVE C <- C , C {op = add}\nca = TensorCopy DVE A <- B\ncc = TensorCopy DVE C <- A\n";
+    let t = tempfile::tempdir().expect("a folder");
+    for (name, text, note) in [
+        ("leave", program(128, 20_000, &format!("{loads}{sums}{stores}")), Some("L0005")),
+        ("below", program(32, 50_000, &format!("{loads}{own}{stores}")), None),
+    ] {
+        let file = format!("{name}.bir");
+        std::fs::write(t.path().join(&file), text).expect("written");
+        let mut all = Vec::new();
+        for level in ["bir", "lowered", "linked", "bundles"] {
+            let out = format!("{name}-{level}");
+            let r = tandem(t.path(), &["-v", "run", &file, "--random", "1", "--level", level, "-o", &out]);
+            assert_eq!(r.exit, 0, "{name} {level}: {}{}", r.out, r.err);
+            let noted = |c: &str| r.out.contains(c) || r.err.contains(c);
+            assert_eq!(noted("L0005"), note.is_some(), "{}{}", r.out, r.err);
+            assert!(note.is_some() || !noted("L0004"), "{}{}", r.out, r.err);
+            all.push(std::fs::read(t.path().join(out).join("y.npy")).expect("the output"));
+        }
+        assert!(all.iter().all(|y| *y == all[0]), "{name}");
+    }
+}

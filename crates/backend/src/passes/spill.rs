@@ -50,8 +50,8 @@ impl std::fmt::Display for Traffic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Traffic { tensors, names, stores, loads } = self;
         let bytes = names.values().fold(0u64, |a, b| a.saturating_add(*b));
-        let copies = format!("{stores} stores, {loads} loads, {bytes} bytes in all");
-        write!(f, "{tensors} tensors leave SBUF between two uses: {copies}")
+        let copies = format!("stores: {stores}, loads: {loads}, {bytes} bytes in all");
+        write!(f, "tensors that leave SBUF between two uses: {tensors}; {copies}")
     }
 }
 
@@ -207,7 +207,8 @@ impl Cut<'_> {
         let like = &self.m().memlocs[self.tensor];
         let (set, loc) = (self.m().sets[like.set].clone(), like.clone());
         let base = format!("{}.part{k}", loc.name);
-        self.add(&base, set, loc)
+        // The id pairs a tensor with another core's, and this one is nobody's.
+        self.add(&base, set, MemoryLocation { tensor_id: -1, ..loc })
     }
 
     fn add(&mut self, base: &str, mut set: MemoryLocationSet, mut loc: MemoryLocation) -> MemLocId {
