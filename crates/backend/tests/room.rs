@@ -568,6 +568,10 @@ fn tall(rows: usize, tiles: usize, last: &str) -> String {
             4 * f
         );
     }
+    let small = format!(
+        "set @s_set = Internal NeuronSBTensor Local float32 [{rows} x 4] {{ loc @s = SB [{rows}, 16] }}"
+    );
+    let _ = writeln!(s, "{}", if last == "beside" { small } else { String::new() });
     let tile = |k: usize| format!("@t{k}[[{f},{rows}] [1,{f}]] float32");
     let _ = writeln!(s, "block b0 {{\nl = DMACopy SP {} <- @x[[{f},{rows}] [1,{f}]] float32", tile(0));
     for k in 1..tiles {
@@ -575,8 +579,14 @@ fn tall(rows: usize, tiles: usize, last: &str) -> String {
     }
     let k = tiles - 1;
     let (mine, other) = (tile(k), tile(k - 1));
+    if last == "beside" {
+        let small = format!("@s[[4,{rows}] [1,4]] float32");
+        let part = format!("@t{k}[[{f},{rows}] [1,4]] float32");
+        let _ = writeln!(s, "z = Memset Pool {small} {{mode = Const, constant = 0}}");
+        let _ = writeln!(s, "e = TensorTensor DVE {small} <- {part}, {small} {{op = add}}");
+    }
     let _ = match last {
-        "doubled" => writeln!(s, "d = TensorTensor DVE {mine} <- {mine}, {mine} {{op = add}}"),
+        "doubled" | "beside" => writeln!(s, "d = TensorTensor DVE {mine} <- {mine}, {mine} {{op = add}}"),
         _ => writeln!(s, "d = TensorTensor DVE {mine} <- {mine}, {other} {{op = add}}"),
     };
     for k in 0..tiles {
@@ -593,6 +603,8 @@ fn tensors_of_few_partitions_lie_one_below_the_other() {
         (64, 2, "doubled", &[0, 64][..]),
         (33, 2, "doubled", &[0, 64]),
         (32, 4, "doubled", &[0, 32, 64, 96]),
+        // What is read together starts together.
+        (64, 2, "beside", &[0, 64, 64]),
         (65, 2, "doubled", &[]),
         (64, 2, "summed", &[]),
     ];
@@ -607,7 +619,7 @@ fn tensors_of_few_partitions_lie_one_below_the_other() {
         let mut found: Vec<u32> =
             p.modules[0].memlocs.values().filter(|l| l.is_on_chip()).map(|l| l.base).collect();
         found.sort_unstable();
-        assert_eq!(found, bases);
+        assert_eq!(found, bases, "{rows} {last}");
         assert_eq!(out.stat("allocate", "moved") + out.stat("allocate", "spilled"), 0);
         let x: Vec<f32> = (0..rows * 32_768).map(|k| ((k / 32_768) * 100 + k % 9) as f32).collect();
         let once = x.repeat(tiles - 1);

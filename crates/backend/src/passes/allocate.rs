@@ -284,7 +284,7 @@ fn find(
     }
     let seats = seats(p, range.clone(), spec.partitions, wants, &aliased(p, range.clone()));
     let mut first = None;
-    for seats in [Some(None), seats.as_deref().map(Some)].into_iter().flatten() {
+    for seats in [Some(None), seats.as_ref().map(Some)].into_iter().flatten() {
         for align in [room.align, TIGHT_ALIGN] {
             match by_life(p, range.clone(), wants, Room { align, ..room }, seats) {
                 Ok(found) => return Ok(found),

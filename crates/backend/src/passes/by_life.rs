@@ -4,7 +4,7 @@ use super::allocate::{Room, Wants, rounded};
 use super::free_list::FreeList;
 use super::lifetimes::{Life, lifetimes};
 use super::seats::Seats;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(super) fn by_life(
     range: Range<usize>,
     wants: &Wants,
     room: Room,
-    seats: Option<&[Seats]>,
+    seats: Option<&Seats>,
 ) -> Result<(Vec<Spot>, u64), (usize, Vec<usize>)> {
     let elsewhere = aliased(p, range.clone());
     let lives: Vec<_> = range.clone().map(|mi| lifetimes(&p.modules[mi], &elsewhere)).collect();
@@ -102,7 +102,7 @@ fn place(
     mine: &[Lives],
     given: &[(u64, u64, Range<u64>, Lives)],
     room: Room,
-    seats: Option<&[Seats]>,
+    seats: Option<&Seats>,
 ) -> Result<(Vec<Spot>, u64), usize> {
     let mut taken: Vec<Taken<'_>> = given
         .iter()
@@ -110,6 +110,7 @@ fn place(
         .collect();
     let mut used = given.iter().map(|g| g.1).max().unwrap_or(0);
     let mut out = vec![(0, 0); wants.len()];
+    let mut chosen: FxHashMap<usize, u32> = FxHashMap::default();
     for &k in order {
         let w = &wants[k];
         let fit = |seat: u32| {
@@ -123,8 +124,14 @@ fn place(
             let at = w.fixed.or_else(|| free.first_fit(w.bytes, room.align, room.limit, room.wall))?;
             Some((at, seat, partitions))
         };
-        let mine_seats = seats.map_or(&[0u32][..], |s| &s[k]);
-        let (at, seat, partitions) = mine_seats.iter().find_map(|s| fit(*s)).ok_or(k)?;
+        let group = seats.map_or(0, |s| s.group[k]);
+        let choices = match (seats, chosen.get(&group)) {
+            (None, _) => &[0][..],
+            (Some(_), Some(seat)) => std::slice::from_ref(seat),
+            (Some(s), None) => &s.choices[group],
+        };
+        let (at, seat, partitions) = choices.iter().find_map(|s| fit(*s)).ok_or(k)?;
+        chosen.insert(group, seat);
         let end = at.saturating_add(rounded(w.bytes, room.align));
         used = used.max(end);
         taken.push(Taken { lo: at, hi: end, partitions, lives: &mine[k] });
