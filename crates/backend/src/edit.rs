@@ -3,8 +3,9 @@
 use rayon::prelude::*;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use std::hash::BuildHasher as _;
+use tandem_bir::enums::{AluOp, CopyMode};
 use tandem_bir::{
-    Attr, BlockId, CompactString, Dep, EdgeKind, InstId, MemLocId, Module, Opcode, Program, Storage,
+    Attr, BlockId, CompactString, Dep, EdgeKind, Inst, InstId, MemLocId, Module, Opcode, Program, Storage,
 };
 
 /// Does the same to every module, side by side when the program is large; gives the results in the order of modules.
@@ -221,6 +222,15 @@ impl LocIndex {
     pub fn add(&mut self, func: &str, name: &str, loc: MemLocId) {
         self.by_name.entry((CompactString::from(func), CompactString::from(name))).or_insert(loc);
     }
+}
+
+/// A transfer that copies bytes as they are, by addresses known before it starts, and tells no other core.
+pub fn is_plain_copy(i: &Inst) -> bool {
+    i.opcode == Opcode::DmaCopy
+        && matches!(i.get_enum(Attr::Mode), None | Some(CopyMode::Copy))
+        && matches!(i.get_enum(Attr::CceOp), None | Some(AluOp::Bypass))
+        && i.indirection_ins().is_empty()
+        && i.get_ints(Attr::RemoteNotification).is_empty()
 }
 
 /// Removes instructions from the blocks of a module. Whoever depended on one depends on what it depended on.

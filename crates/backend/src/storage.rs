@@ -8,8 +8,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tandem_bir::{
-    AccessPattern, AddressSpace, CompactString, Expr, FuncId, Inst, MemLocId, MemoryType, Module, Operand,
-    Program, RegId, SetId, Storage, inst::OtherOperand,
+    AccessPattern, AddressSpace, CompactString, Expr, FuncId, Inst, MemLocId, MemoryLocation, MemoryType,
+    Module, Operand, Program, RegId, SetId, Storage, inst::OtherOperand,
 };
 
 /// Identity of a physical storage.
@@ -338,6 +338,11 @@ pub fn for_each_location(m: &Module, inst: &Inst, f: &mut dyn FnMut(MemLocId, bo
         }
         Access::Reg(_) => {}
     });
+}
+
+/// Another core, or another name, may reach the location's bytes.
+pub fn others_reach(l: &MemoryLocation) -> bool {
+    l.is_remote() || l.written_by_another_core || !l.aliases.is_empty()
 }
 
 /// Name of a location, for messages.

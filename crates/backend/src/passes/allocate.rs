@@ -7,12 +7,12 @@
 //! Where the tensors of SBUF or PSUM do not fit in this way, tensors that are never alive together share bytes: the largest
 //! tensors first, each at the lowest address that is free while it is alive on every core that has it. What *alive* means, and what
 //! sharing may hide, says [`super::lifetimes`]. Where that is not enough in any order of placement ([`super::by_life`]), tensors of few
-//! partitions lie one below the other ([`super::seats`]); where that is not enough, instructions move ([`super::make_room`]); and where that is not enough either, tensors leave SBUF for a while ([`super::spill`]).
+//! partitions lie one below the other ([`super::seats`]); where that is not enough, instructions move ([`super::make_room`]); and where
+//! that is not enough either, tensors leave SBUF for a while ([`super::spill`]).
 
-use super::by_life::{Spot, aliased, by_life};
+use super::by_life::{Spot, by_life};
 use super::free_list::FreeList;
 use super::make_room::{Budget, MakeRoom};
-use super::seats::seats;
 use super::spill;
 use crate::pass::{Fact, Pass, PassCtx, PassInfo, Stop};
 use indexmap::IndexMap;
@@ -150,18 +150,19 @@ fn rearrange(
             for (mi, b, insts) in &plan.orders {
                 made.modules[*mi].blocks[*b].insts.clone_from(insts);
             }
+            if !may_spill {
+                room.take(&plan.orders);
+            }
+            let derive = |p: &mut Program, loc| cx.derive(p, loc);
+            let traffic = spill::apply(&mut made, range.clone(), &plan.spills, &room.written, &derive);
+            let Ok(wants) = needs(&made, range, spec) else { continue };
+            let found = [0, 1].map(|k| find(&made, range, MEMORIES[k], &wants[k], spec));
+            let [Ok(sb), Ok(psum)] = found else { continue };
             let moved: u64 = p.modules[range.clone()]
                 .iter()
                 .zip(&made.modules[range.clone()])
                 .flat_map(|(old, new)| old.blocks.iter().map(|(b, x)| moved(&x.insts, &new.blocks[b].insts)))
                 .sum();
-            if !may_spill {
-                room.take(&plan.orders);
-            }
-            let traffic = spill::apply(&mut made, range.clone(), &plan.spills, &|p, loc| cx.derive(p, loc));
-            let Ok(wants) = needs(&made, range, spec) else { continue };
-            let found = [0, 1].map(|k| find(&made, range, MEMORIES[k], &wants[k], spec));
-            let [Ok(sb), Ok(psum)] = found else { continue };
             if moved > 0 {
                 let text = "in the order given more is alive at one time than fits";
                 cx.note(codes::L0004, format!("{moved} instructions moved: {text}"));
@@ -179,7 +180,7 @@ fn rearrange(
     None
 }
 
-/// The fewest instructions of a block that must move to give the new order.
+/// The fewest instructions of a block that must move to give the new order, which may have others between them.
 fn moved(old: &[InstId], new: &[InstId]) -> u64 {
     let at: FxHashMap<InstId, usize> = old.iter().enumerate().map(|(k, i)| (*i, k)).collect();
     // The others are the longest sequence that keeps its order: ends of the sequences of each length.
@@ -191,7 +192,7 @@ fn moved(old: &[InstId], new: &[InstId]) -> u64 {
             None => ends.push(*k),
         }
     }
-    (new.len() - ends.len()) as u64
+    (old.len() - ends.len()) as u64
 }
 
 /// The tensors of all memories and what they need.
@@ -282,18 +283,8 @@ fn find(
     if mem == Memory::Dram {
         return Err(error(k, &(0..wants.len()).collect::<Vec<_>>()));
     }
-    let seats = seats(p, range.clone(), spec.partitions, wants, &aliased(p, range.clone()));
-    let mut first = None;
-    for seats in [Some(None), seats.as_ref().map(Some)].into_iter().flatten() {
-        for align in [room.align, TIGHT_ALIGN] {
-            match by_life(p, range.clone(), wants, Room { align, ..room }, seats) {
-                Ok(found) => return Ok(found),
-                Err(e) => first = first.or(Some(e)),
-            }
-        }
-    }
-    let (k, alive) = first.unwrap_or((k, Vec::new()));
-    Err(error(k, &alive))
+    let rooms = [room, Room { align: TIGHT_ALIGN, ..room }];
+    by_life(p, range.clone(), wants, rooms, spec.partitions).map_err(|(k, alive)| error(k, &alive))
 }
 
 fn commit(

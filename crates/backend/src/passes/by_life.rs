@@ -3,7 +3,7 @@
 use super::allocate::{Room, Wants, rounded};
 use super::free_list::FreeList;
 use super::lifetimes::{Life, lifetimes};
-use super::seats::Seats;
+use super::seats::{Seats, seats};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -39,8 +39,8 @@ struct Taken<'a> {
 }
 
 /// Spots where tensors that are never alive together may share bytes, and the end of the bytes used. The error is the first
-/// tensor that does not fit when the largest are placed first, with those that are alive together with it. `seats` are the partitions at
-/// which each may start, 0 without them.
+/// tensor that does not fit when the largest are placed first, with those that are alive together with it. `rooms` are tried in order, with all
+/// tensors at partition 0, then with tensors at other ones of the `partitions`.
 ///
 /// What one order of placement leaves in pieces may fit in another: the largest first; those alive for over half of the time, then the
 /// largest; the longest alive first; the most bytes times time first; in the order of their first access (our choice).
@@ -48,8 +48,8 @@ pub(super) fn by_life(
     p: &Program,
     range: Range<usize>,
     wants: &Wants,
-    room: Room,
-    seats: Option<&Seats>,
+    rooms: [Room; 2],
+    partitions: u64,
 ) -> Result<(Vec<Spot>, u64), (usize, Vec<usize>)> {
     let elsewhere = aliased(p, range.clone());
     let lives: Vec<_> = range.clone().map(|mi| lifetimes(&p.modules[mi], &elsewhere)).collect();
@@ -70,20 +70,28 @@ pub(super) fn by_life(
     let mut order: Vec<usize> = (0..wants.len()).filter(|k| !wants[*k].users.is_empty()).collect();
     let mut failed = None;
     let longest = order.iter().map(|k| length(*k)).max().unwrap_or(0);
-    for attempt in 0..if order.len() > MANY { 1 } else { ORDERS } {
-        order.sort_by_key(|&k| {
-            let rank = match attempt {
-                0 => (Reverse(bytes(k)), Reverse(0)),
-                1 => (Reverse(u64::from(length(k) > longest / 2)), Reverse(bytes(k))),
-                2 => (Reverse(length(k)), Reverse(bytes(k))),
-                3 => (Reverse(length(k).saturating_mul(bytes(k))), Reverse(0)),
-                _ => (Reverse(u64::from(u32::MAX - first(k))), Reverse(bytes(k))),
-            };
-            (wants[k].fixed.is_none(), rank, first(k), k)
-        });
-        match place(&order, wants, &mine, &given, room, seats) {
-            Ok(done) => return Ok(done),
-            Err(k) => failed = failed.or(Some(k)),
+    for below in [false, true] {
+        let seats = if below { seats(p, range.clone(), partitions, wants, &elsewhere) } else { None };
+        if below && seats.is_none() {
+            break;
+        }
+        for room in rooms {
+            for attempt in 0..if order.len() > MANY { 1 } else { ORDERS } {
+                order.sort_by_key(|&k| {
+                    let rank = match attempt {
+                        0 => (Reverse(bytes(k)), Reverse(0)),
+                        1 => (Reverse(u64::from(length(k) > longest / 2)), Reverse(bytes(k))),
+                        2 => (Reverse(length(k)), Reverse(bytes(k))),
+                        3 => (Reverse(length(k).saturating_mul(bytes(k))), Reverse(0)),
+                        _ => (Reverse(u64::from(u32::MAX - first(k))), Reverse(bytes(k))),
+                    };
+                    (wants[k].fixed.is_none(), rank, first(k), k)
+                });
+                match place(&order, wants, &mine, &given, room, seats.as_ref()) {
+                    Ok(done) => return Ok(done),
+                    Err(k) => failed = failed.or(Some(k)),
+                }
+            }
         }
     }
     let k = failed.unwrap_or(0);

@@ -6,14 +6,13 @@
 //! start at the same partition, because nothing documents whether its inputs may start at different ones.
 
 use super::allocate::Wants;
-use crate::edit::is_meeting_point;
-use crate::storage::{Access, for_each_access};
+use crate::edit::is_plain_copy;
+use crate::storage::{Access, for_each_access, others_reach};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::ops::Range;
 use tandem_bir::entity::SecondaryMap;
-use tandem_bir::enums::{AluOp, CopyMode};
-use tandem_bir::{Attr, CompactString, Inst, MemLocId, MemoryType, Module, Opcode, Program};
+use tandem_bir::{CompactString, Inst, MemLocId, MemoryType, Module, Opcode, Program};
 
 /// First partitions, in the order they are tried.
 pub(super) type Choices = SmallVec<[u32; 4]>;
@@ -43,8 +42,8 @@ pub(super) fn seats(
             for &(_, l) in w.users.iter().filter(|u| u.0 == mi) {
                 want[l] = Some(k);
                 let loc = &m.memlocs[l];
-                let seen = loc.is_remote() || loc.written_by_another_core || !loc.aliases.is_empty();
-                let known = !seen && m.sets[loc.set].file.is_none() && !elsewhere.contains(&loc.name);
+                let known =
+                    !others_reach(loc) && m.sets[loc.set].file.is_none() && !elsewhere.contains(&loc.name);
                 g.stays[k] |= !known || loc.mem != MemoryType::Sb || !w.placed.is_empty();
             }
         }
@@ -115,14 +114,9 @@ impl Groups {
 
 /// Every partition of the outputs comes from the same row of the inputs, whatever the partition is, or the instruction is a plain transfer.
 fn keeps_to_partitions(i: &Inst) -> bool {
-    let plain = i.indirection_ins().is_empty() && !is_meeting_point(i.opcode);
-    plain
+    i.indirection_ins().is_empty()
         && match i.opcode {
-            Opcode::DmaCopy => {
-                matches!(i.get_enum(Attr::Mode), None | Some(CopyMode::Copy))
-                    && matches!(i.get_enum(Attr::CceOp), None | Some(AluOp::Bypass))
-                    && i.get_ints(Attr::RemoteNotification).is_empty()
-            }
+            Opcode::DmaCopy => is_plain_copy(i),
             Opcode::Activation
             | Opcode::Memset
             | Opcode::Reciprocal

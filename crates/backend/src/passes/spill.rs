@@ -5,15 +5,13 @@
 //! copies. The part of a tensor before a gap is stored after its last write, the part behind the gap is loaded before its first
 //! use. What only one load from an input fills needs no store: the load is made again.
 
-use super::build_deps::is_fence;
-use crate::edit::{BlockEdits, Names};
-use crate::storage::for_each_location;
+use crate::edit::{BlockEdits, Names, is_plain_copy};
+use crate::storage::{for_each_location, others_reach};
 use indexmap::IndexMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use tandem_bir::diag::Loc;
 use tandem_bir::entity::SecondaryMap;
-use tandem_bir::enums::{AluOp, CopyMode};
 use tandem_bir::{
     AccessPattern, AddressSpace, Attr, CompactString, Dtype, EngineKind, FuncId, Inst, InstId, MemLocId,
     MemoryLocation, MemoryLocationSet, MemoryType, Module, Opcode, Operand, Program, SetId, Storage,
@@ -61,13 +59,12 @@ pub(super) fn may_spill(m: &Module, l: MemLocId) -> bool {
     let loc = &m.memlocs[l];
     let set = &m.sets[loc.set];
     let marked = set.no_spill || set.volatile || set.is_virtual || loc.pinned;
-    let seen = loc.is_remote() || loc.written_by_another_core || !loc.aliases.is_empty();
     let given = loc.allocated || loc.user_allocated || set.file.is_some();
     loc.mem == MemoryType::Sb
         && set.kind == TensorKind::Internal
         && set.locs.len() == 1
         && loc.size_bytes() > 0
-        && !(marked || seen || given)
+        && !(marked || given || others_reach(loc))
 }
 
 /// The load of an input that alone fills a tensor, when the tensor's writes are this one and no core writes the input: it can be
@@ -79,15 +76,10 @@ pub(super) fn load_again(
 ) -> Option<InstId> {
     let [one] = writes else { return None };
     let i = &m.insts[*one];
-    let plain = i.opcode == Opcode::DmaCopy
-        && matches!(i.get_enum(Attr::Mode), None | Some(CopyMode::Copy))
-        && matches!(i.get_enum(Attr::CceOp), None | Some(AluOp::Bypass))
-        && i.indirection_ins().is_empty()
-        && !is_fence(i);
     let ([Operand::Ap(from)], [Operand::Ap(to)]) = (&i.ins[..], &i.outs[..]) else { return None };
     let loc = m.memlocs.get(from.loc)?;
     let input = m.kind_of(from.loc).is_input() && !loc.is_on_chip() && loc.aliases.is_empty();
-    (plain && input && !written.contains(loc.owner_name()) && from.is_static() && to.is_static())
+    (is_plain_copy(i) && input && !written.contains(loc.owner_name()) && from.is_static() && to.is_static())
         .then_some(*one)
 }
 
@@ -106,16 +98,19 @@ pub(super) fn written(cores: &[Module]) -> FxHashSet<CompactString> {
     out
 }
 
-/// Gives the parts of each tensor names of their own, and the copies between them. `derive` makes the source positions of what
-/// is new.
+/// Gives the parts of each tensor names of their own, and the copies between them. `written` are the names that some core
+/// writes, `derive` makes the source positions of what is new.
 pub(super) fn apply(
     p: &mut Program,
     range: Range<usize>,
     spills: &[Spill],
+    written: &FxHashSet<CompactString>,
     derive: &dyn Fn(&mut Program, Loc) -> Loc,
 ) -> Traffic {
+    if spills.is_empty() {
+        return Traffic::default();
+    }
     let mut names = Names::of(&p.modules[range.clone()]);
-    let written = written(&p.modules[range.clone()]);
     let mut traffic = Traffic::default();
     for module in range {
         let m = &p.modules[module];
@@ -129,7 +124,7 @@ pub(super) fn apply(
             let (names, edits, traffic) = (&mut names, &mut edits, &mut traffic);
             let cut =
                 Cut { p, module, func, tensor: s.tensor, pos: &pos, names, edits, derive, traffic, bytes: 0 };
-            cut.parts(&s.parts, &written);
+            cut.parts(&s.parts, written);
         }
         edits.apply(&mut p.modules[module]);
     }

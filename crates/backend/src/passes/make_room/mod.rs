@@ -47,7 +47,7 @@ pub(super) struct MakeRoom {
     range: Range<usize>,
     elsewhere: FxHashSet<CompactString>,
     /// Names of the tensors that some core writes.
-    written: FxHashSet<CompactString>,
+    pub(super) written: FxHashSet<CompactString>,
 }
 
 impl MakeRoom {
