@@ -12,7 +12,7 @@ use tandem_klr::KlrFile;
 use tandem_klr::lower::{self, LowerOptions, RanksAre};
 use tandem_sim::numeric_profile::NumericProfile;
 use tandem_sim::options::Progress;
-use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, Tensor, queue_style};
+use tandem_sim::{Outcome, Ranks, RunOptions, Schedule, Simulator, Tensor};
 
 /// Files of shared constants by name.
 pub(crate) type Constants = Vec<(String, Vec<u8>)>;
@@ -222,7 +222,7 @@ fn verified(p: &Program, out: &mut Staged) -> bool {
 /// Runs a program on inputs.
 pub(crate) fn simulate(
     program: Program,
-    inputs: &[Tensor],
+    inputs: Vec<Tensor>,
     o: &Options,
     progress: Progress,
     cancel: Arc<AtomicBool>,
@@ -231,7 +231,7 @@ pub(crate) fn simulate(
     let bundles = match o.level {
         RunLevel::Bir | RunLevel::Lowered => {
             let mut ready = Simulator::new(&program, opts)?;
-            ready.set_inputs(inputs)?;
+            ready.give_inputs(inputs)?;
             return Ok(ready.run());
         }
         RunLevel::Linked => false,
@@ -244,7 +244,9 @@ pub(crate) fn simulate(
         notes.extend(more);
         linked = container::decode(&bytes).map_err(|d| vec![d])?;
     }
-    let mut outcome = queue_style::run(&linked, inputs, opts)?;
+    let mut ready = Simulator::linked(&linked, opts)?;
+    ready.give_inputs(inputs)?;
+    let mut outcome = ready.run();
     notes.append(&mut outcome.diagnostics);
     outcome.diagnostics = notes;
     Ok(outcome)

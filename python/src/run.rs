@@ -5,9 +5,10 @@ use crate::compile::{self, Constants, Options, RunLevel, Staged, Uninit};
 use crate::kernel::Kernel;
 use crate::view::elem_of;
 use clap::Parser as _;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyByteArray, PyDict};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -273,7 +274,7 @@ pub(crate) fn explain(
 }
 
 #[pyfunction]
-/// Simulates. Inputs are `(name, element type, shape, bytes)`; `extra` names inputs whose new values are wanted.
+/// Simulates. Inputs are `(name, element type, shape, bytes)`, the bytes as a buffer that is read once; `extra` names inputs whose new values are wanted.
 ///
 /// Returns the outputs as `(name, shape, bytes)` — none unless every core reached its end — and a report as JSON.
 #[pyo3(signature = (kernel, inputs, extra, constants, opts, check=true, progress=None))]
@@ -281,17 +282,17 @@ pub(crate) fn explain(
 pub(crate) fn run<'py>(
     py: Python<'py>,
     kernel: PyRef<'_, Kernel>,
-    inputs: Vec<(String, String, Vec<u64>, Vec<u8>)>,
+    inputs: Vec<(String, String, Vec<u64>, PyBuffer<u8>)>,
     extra: Vec<String>,
     constants: Constants,
     opts: &Bound<'_, PyDict>,
     check: bool,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Vec<(String, Vec<u64>, Bound<'py, PyBytes>)>, String)> {
+) -> PyResult<(Vec<(String, Vec<u64>, Bound<'py, PyByteArray>)>, String)> {
     let o = options(opts)?;
     let given = inputs
         .into_iter()
-        .map(|(name, dtype, shape, bytes)| elem_of(&dtype).map(|e| (name, e, shape, bytes)))
+        .map(|(name, dtype, shape, bytes)| Ok((name, elem_of(&dtype)?, shape, bytes.to_vec(py)?)))
         .collect::<PyResult<Vec<_>>>()?;
     let file = with_outputs(&kernel.file, &extra);
     let (cancel, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -313,7 +314,7 @@ pub(crate) fn run<'py>(
             }
         }
         let progress = Arc::new(move |n| count.store(n, Ordering::Relaxed));
-        match compile::simulate(program, &tensors, &o, progress, flag) {
+        match compile::simulate(program, tensors, &o, progress, flag) {
             Ok(outcome) => (s.diags, Some(outcome)),
             Err(found) => {
                 s.diags.extend(found);
@@ -342,8 +343,8 @@ pub(crate) fn run<'py>(
     });
     let mut outputs = Vec::new();
     if outcome.stop == StopReason::Finished {
-        for t in &outcome.outputs {
-            outputs.push((t.name.clone(), t.shape.clone(), PyBytes::new(py, &t.bytes)));
+        for t in outcome.outputs {
+            outputs.push((t.name, t.shape, PyByteArray::new(py, &t.bytes)));
         }
     }
     Ok((outputs, report.to_string()))

@@ -70,15 +70,32 @@ def to_numpy(x):
 _TORCH_BITS = {"torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2"}
 
 
+def _writable(array):
+    """The array itself if it may be written and is contiguous."""
+    return np.require(array, requirements=("C", "W"))
+
+
 def to_torch(array):
-    """A numpy array as a torch tensor of the same element type."""
+    """A numpy array as a torch tensor of the same element type; they share their memory where that may be written."""
     import torch
 
     name = dtype_name(array.dtype)
     if f"torch.{name}" in _TORCH_BITS:
         bits = np.int16 if array.dtype.itemsize == 2 else np.uint8
-        return torch.from_numpy(array.view(bits).copy()).view(getattr(torch, name))
-    return torch.from_numpy(np.ascontiguousarray(array))
+        return torch.from_numpy(_writable(array).view(bits)).view(getattr(torch, name))
+    return torch.from_numpy(_writable(array))
+
+
+def bits_of(array):
+    """The bytes of a contiguous array, without a copy."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def same_bits(a, b):
+    """Whether two contiguous arrays hold the same bytes, compared piece by piece."""
+    a, b = bits_of(a), bits_of(b)
+    step = 1 << 24
+    return a.size == b.size and all(np.array_equal(a[i : i + step], b[i : i + step]) for i in range(0, a.size, step))
 
 
 def spec_of(x):

@@ -12,7 +12,7 @@ import time as _time
 import numpy as np
 
 from . import _core, _verbs
-from ._arrays import Spec, is_torch, numpy_dtype, spec_of, store_back, to_numpy, to_torch
+from ._arrays import Spec, bits_of, is_torch, numpy_dtype, spec_of, store_back, to_numpy, to_torch
 from .errors import CheckError, Finding, KernelError, RunError
 
 __all__ = ["Options", "Report", "Traced"]
@@ -315,12 +315,12 @@ class Traced:
             if o.ranks and got == Spec((o.ranks, *spec.shape), spec.dtype):
                 # One for each logical core.
                 for rank, part in enumerate(to_numpy(value)):
-                    inputs.append((f"rank{rank}:{name}", spec.dtype, list(spec.shape) or [1], part.tobytes()))
+                    inputs.append((f"rank{rank}:{name}", spec.dtype, list(spec.shape) or [1], bits_of(part)))
                 continue
             if got != spec:
                 text = f"input `{name}` is {got.dtype} {got.shape}, the traced kernel wants {spec.dtype} {spec.shape}"
                 raise KernelError("T0006", text, function=self.name)
-            inputs.append((name, spec.dtype, list(spec.shape) or [1], to_numpy(value).tobytes()))
+            inputs.append((name, spec.dtype, list(spec.shape) or [1], bits_of(to_numpy(value))))
         extra = [n for n in self.mutated if n not in [out.name for out in self.outputs]]
         bar = _Progress(o.progress)
         start = _time.monotonic()
@@ -365,7 +365,7 @@ class Traced:
         for i, (name, shape, dtype, into) in enumerate(wanted):
             parts = []
             for r in range(ranks):
-                data = bytearray(made[r * per + i][2])
+                data = made[r * per + i][2]
                 parts.append(np.frombuffer(data, dtype=numpy_dtype(dtype)).reshape(shape))
             into[name] = parts[0] if ranks == 1 else np.stack(parts)
         for out in self.outputs:

@@ -22,6 +22,27 @@ def swap(x):
 
 
 @nki.jit
+def copied(x):
+    """Each core copies half of the rows, from memory to memory."""
+    half = x.shape[0] // 2
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="out")
+    rows = nl.ds(nl.program_id(0) * half, half)
+    nisa.dma_copy(dst=out[rows], src=x[rows])
+    return out
+
+
+@nki.jit
+def doubled(x):
+    """Each core doubles 64 rows of its half in place."""
+    half, f = x.shape[0] // 2, x.shape[1]
+    rows = nl.ds(nl.program_id(0) * half, 64)
+    tile = nl.ndarray((64, f), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[rows])
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=x[rows], src=tile)
+
+
+@nki.jit
 def strided_swap(x):
     """The source of the swap is an explicit pattern: partitions 32..95, every fourth column from 2."""
     core = nl.program_id(0)

@@ -175,6 +175,39 @@ def test_command_is_interrupted(tmp_path):
     process.stderr.close()
 
 
+MEASURE = """
+import conftest, numpy as np, kernels as k, tandem
+def most():
+    return next(int(l.split()[1]) * 1024 for l in open("/proc/self/status") if l.startswith("VmHWM"))
+# What the first run of anything needs is not counted.
+tandem.simulate(k.copied)[2](np.ones((2, 1024), np.float32))
+x = np.ones((1 << 15, 1024), np.float32)
+at = most()
+y = tandem.simulate(k.{kernel})[2](x)
+print((most() - at) / x.nbytes)
+assert y is None or np.array_equal(x, y)
+assert {value} == x[5, 7]
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak of memory is read from /proc")
+@pytest.mark.parametrize(
+    "kernel, value, most",
+    [
+        # The simulated input and output, a mark for each byte of the output, and the half that one core copies at once.
+        ("copied", 1.0, 3.9),
+        # One buffer for both, which is copied once on the way back.
+        ("doubled", 2.0, 2.4),
+    ],
+)
+def test_memory_of_large_tensors(kernel, value, most):
+    """A tensor is held as often as it has to be."""
+    code = MEASURE.format(kernel=kernel, value=value)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=pathlib.Path(__file__).parent)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < most
+
+
 # -- torch -----------------------------------------------------------------------------------------------------------
 
 

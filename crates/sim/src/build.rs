@@ -6,7 +6,7 @@ use crate::code::{Action, Code, Style, prepare, prepare_streams};
 use crate::collective::Topology;
 use crate::deferred::Deferred;
 use crate::machine::{Core, Frame, List, Machine, Phase, SegRun};
-use crate::memory::{Memory, View};
+use crate::memory::{BufId, Memory, View};
 use crate::npy;
 use crate::numeric_profile::{RegisterInit, Uninit};
 use crate::options::{Ranks, RunOptions};
@@ -395,6 +395,47 @@ impl Ready<'_> {
     /// # Errors
     /// One finding (U0003) that lists what does not fit and what the kernel wants.
     pub fn set_inputs(&mut self, inputs: &[Tensor]) -> Result<(), Vec<Diagnostic>> {
+        for load in self.loads(inputs)? {
+            for v in &load.views {
+                self.store_at(v, &inputs[load.tensor].bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, for tensors that nobody needs any more: where a tensor is all of a buffer of the simulation, its bytes become that
+    /// buffer, so that they are in memory once.
+    ///
+    /// # Errors
+    /// As [`Ready::set_inputs`].
+    pub fn give_inputs(&mut self, mut inputs: Vec<Tensor>) -> Result<(), Vec<Diagnostic>> {
+        let loads = self.loads(&inputs)?;
+        let mut left = vec![0; inputs.len()];
+        loads.iter().for_each(|l| left[l.tensor] += 1);
+        for load in loads {
+            left[load.tensor] -= 1;
+            let bytes = &mut inputs[load.tensor].bytes;
+            let mut views = load.views;
+            let last = if left[load.tensor] == 0 { views.pop() } else { None };
+            for v in &views {
+                self.store_at(v, bytes);
+            }
+            match last {
+                Some(v) if v.is_all_of(self.machine.mem.bytes(v.buf).len()) => {
+                    self.machine.mem.replace(v.buf, std::mem::take(bytes));
+                    if let Some(u) = &mut self.machine.undef {
+                        u.give(&v);
+                    }
+                }
+                Some(v) => self.store_at(&v, bytes),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Which tensor goes where.
+    fn loads(&self, inputs: &[Tensor]) -> Result<Vec<Load>, Vec<Diagnostic>> {
         let program = self.machine.program;
         let wanted = &program.signature.inputs;
         let mut wrong = Vec::new();
@@ -449,21 +490,25 @@ impl Ready<'_> {
             }
             return Err(vec![d.note(format!("the kernel wants {list}"))]);
         }
-        let mut errs = Vec::new();
-        for (r, p, k) in loads {
+        let (mut out, mut errs) = (Vec::new(), Vec::new());
+        for (r, p, tensor) in loads {
             let s = p.subgraph as usize;
+            let mut views: Vec<View> = Vec::new();
             for c in 0..self.lnc {
                 if p.core.is_some_and(|x| x.index() != c) {
                     continue;
                 }
-                if let Some(l) = self.find(s, c, &p.location)
-                    && let Err(e) = self.store((s, r * self.lnc + c), l, &inputs[k].bytes)
-                {
-                    errs.push(Diagnostic::new(codes::U0003, format!("input `{}`: {e}", p.name)));
+                let Some(l) = self.find(s, c, &p.location) else { continue };
+                match self.room_for((s, r * self.lnc + c), l, inputs[tensor].bytes.len()) {
+                    // Cores share a location: once.
+                    Ok(Some(v)) if !views.contains(&v) => views.push(v),
+                    Ok(_) => {}
+                    Err(e) => errs.push(Diagnostic::new(codes::U0003, format!("input `{}`: {e}", p.name))),
                 }
             }
+            out.push(Load { tensor, views });
         }
-        if errs.is_empty() { Ok(()) } else { Err(errs) }
+        if errs.is_empty() { Ok(out) } else { Err(errs) }
     }
 
     /// Location of this name on a core of a subgraph.
@@ -472,17 +517,22 @@ impl Ready<'_> {
         self.names.get(subgraph * self.lnc + core)?.find_any(module, location)
     }
 
-    /// Writes a location's whole content; a location that nothing uses is left out. A core is `(subgraph, core)`.
-    fn store(&mut self, core: (usize, usize), l: MemLocId, bytes: &[u8]) -> Result<(), String> {
-        let Some(v) = self.whole(core, l)? else { return Ok(()) };
-        if v.num_bytes() != bytes.len() {
-            return Err(format!("{} bytes do not fit the {} of the location", bytes.len(), v.num_bytes()));
+    /// Where a location's whole content goes; nowhere if nothing uses it. A core is `(subgraph, core)`.
+    fn room_for(&self, core: (usize, usize), l: MemLocId, bytes: usize) -> Result<Option<View>, String> {
+        let Some(v) = self.whole(core, l)? else { return Ok(None) };
+        if v.num_bytes() != bytes {
+            return Err(format!("{bytes} bytes do not fit the {} of the location", v.num_bytes()));
         }
-        self.machine.mem.scatter(&v, bytes);
+        Ok(Some(v))
+    }
+
+    /// Writes a location's whole content.
+    fn store_at(&mut self, v: &View, bytes: &[u8]) {
+        self.machine.mem.fill(v.buf);
+        self.machine.mem.scatter(v, bytes);
         if let Some(u) = &mut self.machine.undef {
-            u.define(&v);
+            u.give(v);
         }
-        Ok(())
     }
 
     /// The whole of a location as bytes.
@@ -521,9 +571,13 @@ impl Ready<'_> {
                     .ok_or_else(|| format!("the payload `{file}` of `{}` is missing", loc.name))
                     .and_then(|b| npy::read(b).map_err(|e| format!("`{file}`: {e}")))
                     .and_then(|a| a.into_tensor(&loc.name, set.dtype).map_err(|e| format!("`{file}`: {e}")));
-                let r =
-                    bytes.and_then(|t| self.store((s, g), l, &t.bytes).map_err(|e| format!("`{file}`: {e}")));
-                if let Err(e) = r {
+                let stored = bytes.and_then(|t| {
+                    let room =
+                        self.room_for((s, g), l, t.bytes.len()).map_err(|e| format!("`{file}`: {e}"))?;
+                    room.iter().for_each(|v| self.store_at(v, &t.bytes));
+                    Ok(())
+                });
+                if let Err(e) = stored {
                     errs.push(Diagnostic::new(codes::S0008, e).site(at_loc(m, loc)));
                 }
             }
@@ -539,6 +593,7 @@ impl Ready<'_> {
     fn go(mut self, mut timing: Option<Timed<'_>>) -> (Outcome, Option<TimingReport>) {
         let (mut stop, mut wait_for) = (StopReason::Finished, None);
         let mut records = Vec::new();
+        self.machine.mem.fill_all();
         for p in &mut self.parts {
             let m = &mut self.machine;
             if let Some(u) = &mut m.undef {
@@ -597,13 +652,7 @@ impl Ready<'_> {
             Some(_) | None => None,
         };
         drop(records);
-        let mut outputs = Vec::new();
-        for r in 0..self.lncs {
-            let program = self.machine.program;
-            for p in &program.signature.outputs {
-                outputs.extend(self.output(r, p, stop == StopReason::Finished));
-            }
-        }
+        let outputs = self.outputs(stop == StopReason::Finished);
         self.fold_consequences();
         let m = self.machine;
         let mut stats = Stats { executed: vec![vec![0; TABLE.len()]; self.lnc * self.lncs] };
@@ -653,38 +702,76 @@ impl Ready<'_> {
         }
     }
 
-    fn output(&mut self, r: usize, p: &Port, finished: bool) -> Option<Tensor> {
+    /// The output tensors. A buffer that is all of one tensor is handed over, not copied.
+    fn outputs(&mut self, finished: bool) -> Vec<Tensor> {
+        let mut found = Vec::new();
+        let mut left: FxHashMap<BufId, usize> = FxHashMap::default();
+        for r in 0..self.lncs {
+            for p in &self.machine.program.signature.outputs {
+                let Some((core, l)) = self.location_of(r, p) else { continue };
+                let Ok(Some(v)) = self.whole(core, l) else { continue };
+                *left.entry(v.buf).or_default() += 1;
+                found.push((r, p, core, l, v));
+            }
+        }
+        let mut out = Vec::new();
+        for (r, p, core, l, v) in found {
+            if finished {
+                self.undefined_output(p, core, l, &v);
+            }
+            let uses = left.entry(v.buf).or_default();
+            *uses -= 1;
+            let mem = &mut self.machine.mem;
+            let bytes = if *uses == 0 && v.is_all_of(mem.bytes(v.buf).len()) {
+                mem.take(v.buf)
+            } else {
+                let mut bytes = Vec::new();
+                mem.gather(&v, &mut bytes);
+                bytes
+            };
+            let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };
+            out.push(Tensor { name, dtype: p.dtype, shape: p.shape.clone(), bytes });
+        }
+        out
+    }
+
+    /// The core, as `(subgraph, core)`, and the location that hold an output of an LNC.
+    fn location_of(&self, r: usize, p: &Port) -> Option<((usize, usize), MemLocId)> {
         let (s, first) = (p.subgraph as usize, p.core.map_or(0, CoreId::index));
         let order = std::iter::once(first).chain(0..self.lnc);
-        let (c, l) = order
+        order
             .filter(|c| *c < self.lnc)
-            .find_map(|c| self.find(s, c, &p.location).map(|l| ((s, r * self.lnc + c), l)))?;
-        let mut bytes = Vec::new();
-        let v = self.whole(c, l).ok()??;
-        self.machine.mem.gather(&v, &mut bytes);
-        if finished && let Some(marks) = self.machine.undef.as_ref().and_then(|u| u.gather(&v)) {
-            let n = marks.iter().filter(|m| **m != 0).count();
-            let first = marks.iter().position(|m| *m != 0).unwrap_or(0);
-            let text = format!("output `{}` has {n} bytes that nothing has written", p.name);
-            let module = self.parts[c.0].cores[c.1].module;
-            let loc = &module.memlocs[l];
-            let mut d = Diagnostic::new(codes::S0021, text)
-                .site(at_loc(module, loc).label(format!("the first is byte {first}")));
-            let byte = self.machine.undef.as_ref().and_then(|u| Some((v.buf, u.first(&v)?)));
-            if let Some(byte) = byte {
-                // Ways are those of the last subgraph's run.
-                std::mem::swap(&mut self.machine.cores, &mut self.parts[c.0].cores);
-                for s in self.machine.origin_of_output(c.1, l, byte) {
-                    d = d.site(s);
-                }
-                std::mem::swap(&mut self.machine.cores, &mut self.parts[c.0].cores);
-            }
-            d.severity = self.machine.opts.undefined_severity;
-            self.machine.diagnostics.push(d);
-        }
-        let name = if self.lncs > 1 { format!("rank{r}:{}", p.name) } else { p.name.clone() };
-        Some(Tensor { name, dtype: p.dtype, shape: p.shape.clone(), bytes })
+            .find_map(|c| self.find(s, c, &p.location).map(|l| ((s, r * self.lnc + c), l)))
     }
+
+    /// Reports an output with bytes that nothing has written.
+    fn undefined_output(&mut self, p: &Port, c: (usize, usize), l: MemLocId, v: &View) {
+        let Some(undef) = &self.machine.undef else { return };
+        let Some(first) = undef.first(v) else { return };
+        let marks = undef.gather(v).unwrap_or_default();
+        let n = marks.iter().filter(|m| **m != 0).count();
+        let at = marks.iter().position(|m| *m != 0).unwrap_or(0);
+        drop(marks);
+        let text = format!("output `{}` has {n} bytes that nothing has written", p.name);
+        let module = self.parts[c.0].cores[c.1].module;
+        let loc = &module.memlocs[l];
+        let mut d = Diagnostic::new(codes::S0021, text)
+            .site(at_loc(module, loc).label(format!("the first is byte {at}")));
+        // Ways are those of the last subgraph's run.
+        std::mem::swap(&mut self.machine.cores, &mut self.parts[c.0].cores);
+        for s in self.machine.origin_of_output(c.1, l, (v.buf, first)) {
+            d = d.site(s);
+        }
+        std::mem::swap(&mut self.machine.cores, &mut self.parts[c.0].cores);
+        d.severity = self.machine.opts.undefined_severity;
+        self.machine.diagnostics.push(d);
+    }
+}
+
+/// A tensor and where its bytes go.
+struct Load {
+    tensor: usize,
+    views: Vec<View>,
 }
 
 /// Of every instruction the place in the order of blocks and of their lists, and the stretch from meeting to meeting.

@@ -37,6 +37,8 @@ pub struct BufInfo {
 pub struct Memory {
     bufs: Vec<Vec<u8>>,
     info: Vec<BufInfo>,
+    /// Per buffer the value that its bytes still have to be set to. Until then its pages are not in use.
+    unfilled: Vec<Option<u8>>,
     /// Instructions that work on it stay on their thread.
     pub(crate) alone: bool,
     /// The thread that helps with large instructions.
@@ -53,7 +55,35 @@ impl Memory {
         let id = BufId(self.bufs.len() as u32);
         self.bufs.push(vec![fill; len]);
         self.info.push(BufInfo::default());
+        self.unfilled.push(None);
         id
+    }
+    /// Adds a buffer of `len` bytes that [`Memory::fill`] sets to `fill`, unless [`Memory::replace`] comes first. Nobody may look at
+    /// it before.
+    pub(crate) fn add_unfilled(&mut self, len: usize, fill: u8) -> BufId {
+        let id = self.add(len, 0);
+        self.unfilled[id.index()] = Some(fill);
+        id
+    }
+    /// Gives a buffer its first content, if it has none yet.
+    pub(crate) fn fill(&mut self, id: BufId) {
+        if let Some(value) = self.unfilled[id.index()].take() {
+            self.bufs[id.index()].fill(value);
+        }
+    }
+    /// Gives all buffers their first content.
+    pub(crate) fn fill_all(&mut self) {
+        (0..self.bufs.len()).for_each(|b| self.fill(BufId(b as u32)));
+    }
+    /// The buffer consists of these bytes from now on; there are as many as it had.
+    pub(crate) fn replace(&mut self, id: BufId, bytes: Vec<u8>) {
+        debug_assert_eq!(bytes.len(), self.bufs[id.index()].len());
+        self.unfilled[id.index()] = None;
+        self.bufs[id.index()] = bytes;
+    }
+    /// The buffer is what it was made of, all zeros; whether it had no content yet.
+    pub(crate) fn leave_zero(&mut self, id: BufId) -> bool {
+        self.unfilled[id.index()].take().is_some()
     }
     /// Says what a buffer stands for.
     pub fn describe(&mut self, id: BufId, info: BufInfo) {
@@ -84,6 +114,7 @@ impl Memory {
         Memory {
             bufs: self.bufs.iter().map(|_| Vec::new()).collect(),
             info: self.info.clone(),
+            unfilled: vec![None; self.bufs.len()],
             alone: false,
             helper: self.helper.clone(),
         }
@@ -222,6 +253,10 @@ impl View {
     /// All elements are packed one after the other, in order.
     pub fn is_contiguous(&self) -> bool {
         self.packed_inner(&self.dims) == self.dims.len()
+    }
+    /// It is all of a buffer of `len` bytes, in order.
+    pub(crate) fn is_all_of(&self, len: usize) -> bool {
+        self.base == 0 && self.num_bytes() == len && self.is_contiguous()
     }
     /// How many innermost dimensions of `dims` form one packed run.
     fn packed_inner(&self, dims: &[Dim]) -> usize {

@@ -272,7 +272,7 @@ pub(crate) fn place<'p>(
 
     for r in 0..lncs {
         for b in &bufs {
-            let buf = mem.add(b.bytes as usize, 0xff);
+            let buf = mem.add_unfilled(b.bytes as usize, 0xff);
             let psum = b
                 .members
                 .first()
@@ -436,8 +436,11 @@ fn class<'p>(
     }
 }
 
-/// First content of every placed location.
+/// First content of every placed location that is not all ones.
 fn fill(mem: &mut Memory, places: &Places, modules: &[&Module], how: Fill) {
+    if how != Fill::Ff {
+        mem.fill_all();
+    }
     match how {
         Fill::Ff => {}
         Fill::Random(seed) => {

@@ -193,7 +193,7 @@ impl Undef {
     pub(crate) fn new(mem: &Memory, insts: &[usize]) -> Undef {
         let mut marks = Memory::new();
         for b in 0..mem.len() {
-            marks.add(mem.bytes(BufId(b as u32)).len(), 1);
+            marks.add_unfilled(mem.bytes(BufId(b as u32)).len(), NEVER_WRITTEN);
         }
         Undef {
             marks,
@@ -205,6 +205,7 @@ impl Undef {
     }
     /// Other instructions run next, on the same memory.
     pub(crate) fn next_program(&mut self, insts: &[usize]) {
+        self.marks.fill_all();
         self.clean = insts.iter().map(|n| vec![0; *n]).collect();
         // The carriers of another program: their bytes count as never written.
         if !std::mem::take(&mut self.carriers).is_empty() {
@@ -271,6 +272,14 @@ impl Undef {
             mark = c.mark;
         }
         out
+    }
+    /// All bytes of a view have their first values, before anything runs.
+    pub(crate) fn give(&mut self, v: &View) {
+        if v.is_all_of(self.marks.bytes(v.buf).len()) && self.marks.leave_zero(v.buf) {
+            return;
+        }
+        self.marks.fill(v.buf);
+        self.define(v);
     }
     /// All bytes of a view are defined now.
     pub(crate) fn define(&mut self, v: &View) {

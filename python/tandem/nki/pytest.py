@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 
+from .._arrays import same_bits
 from . import shim
 
 shim.install()
@@ -122,11 +123,11 @@ class _Recorded:
                     run = traced.run(level=level, schedule=schedule, check=False, uninit="warn")
                     row["runs"][f"{level}/{schedule}"] = clock() - at
                     row["findings"] += [f for f in run.findings if f not in row["findings"]]
-                    got = {k: v.tobytes() for k, v in (*run.outputs.items(), *run.updated.items())}
+                    got = {**run.outputs, **run.updated}
                     if first is None:
                         first = got
-                    elif got != first:
-                        where = next(k for k in first if got.get(k) != first[k])
+                    elif where := [k for k in first if k not in got or not same_bits(got[k], first[k])]:
+                        where = where[0]
                         raise AssertionError(f"{level}/{schedule} gives other bytes in `{where}` than the first run")
             return traced._results(run)
         except BaseException as e:

@@ -307,7 +307,7 @@ fn simulate(
     let wanted: Vec<Port> = ready.wanted().to_vec();
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
     let mut g = gather(a, positional, &wanted, lncs)?;
-    ready.set_inputs(&std::mem::take(&mut g.tensors))?;
+    ready.give_inputs(std::mem::take(&mut g.tensors))?;
     Ok((ready.run(), g))
 }
 

@@ -144,8 +144,7 @@ pub(super) fn simulate(
     };
     let wanted: Vec<Port> = ready.wanted().to_vec();
     let lncs = a.compile.ranks.unwrap_or(1).max(1);
-    let g = gather(a, positional, &wanted, lncs)?;
-    ready.set_inputs(&g.tensors)?;
+    ready.give_inputs(gather(a, positional, &wanted, lncs)?.tensors)?;
     let Some(path) = trace else { return ready.run_timed(params) };
     let failed = |e: std::io::Error| vec![out::cannot_write(path, &e)];
     let file = Unfinished::create(path).map_err(failed)?;
