@@ -1,5 +1,5 @@
-//! Cores that compute side by side give what one core after the other gives: the same bytes, findings in the same order, counts, prints
-//! and predicted times, on any number of threads, at levels bir, lowered, linked and bundles, under every schedule. The programs are
+//! Cores that compute side by side give what one core after the other gives: the same bytes, findings in the same order, counts, prints,
+//! predicted times and trace events, on any number of threads, at levels bir, lowered, linked and bundles, under every schedule. The programs are
 //! the sample kernels, generated programs of swaps and barriers, and random programs made for what could go wrong: loops, run-time
 //! addresses, registers, races, undefined bytes, faults, accumulation in PSUM, tensors that both cores touch. `PROGRAMS` sets
 //! their number.
@@ -11,6 +11,8 @@ mod generated;
 mod rng;
 #[path = "support/samples.rs"]
 mod samples;
+#[path = "support/timed.rs"]
+mod timed;
 
 use rayon::ThreadPool;
 use rng::Rng;
@@ -23,6 +25,7 @@ use tandem_bir::{Dtype, Level, Program, text};
 use tandem_sim::random::{SplitMix64, random_tensor};
 use tandem_sim::timing::Params;
 use tandem_sim::{Outcome, Ready, RunOptions, Schedule, Simulator, Tensor};
+use timed::Events;
 
 /// A program at one of the levels.
 enum At<'p> {
@@ -68,8 +71,9 @@ impl Bench {
             if !timed {
                 return Ok((ready.run(), String::new()));
             }
-            let (o, t) = ready.run_timed(&Params::default()).map_err(|e| show(&e))?;
-            Ok((o, format!("{t:?}")))
+            let mut events = Events::default();
+            let (o, t) = ready.run_traced(&Params::default(), &mut events).map_err(|e| show(&e))?;
+            Ok((o, format!("{t:?} {events:?}")))
         };
         let (o, time) = match self.pools[pool].install(go) {
             Ok(done) => done,
