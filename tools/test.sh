@@ -57,8 +57,10 @@ test -s "$out/out.npy"
 step "Python package"
 # A clean environment; only Rust and Python are needed, nothing of the steps above. The extension has a workspace and a target folder of its own.
 unset PYTHONPATH
+own="$(realpath -m "${CARGO_TARGET_DIR:-target}")/python"
+(cd python && cargo fmt --check && CARGO_TARGET_DIR="$own" cargo clippy -q --release -- -D warnings)
 python3 -m venv --clear target/venv
-CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/python" \
+CARGO_TARGET_DIR="$own" \
   target/venv/bin/pip install -q --disable-pip-version-check './python[test]'
 target/venv/bin/pytest -q python/tests
 target/venv/bin/python python/benches/tracing.py

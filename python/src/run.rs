@@ -273,6 +273,9 @@ pub(crate) fn explain(
     Ok((json.to_string(), text, findings(&s.diags).to_string()))
 }
 
+/// An output: name, shape, bytes.
+type Made<'py> = (String, Vec<u64>, Bound<'py, PyByteArray>);
+
 #[pyfunction]
 /// Simulates. Inputs are `(name, element type, shape, bytes)`, the bytes as a buffer that is read once; `extra` names inputs whose new values are wanted.
 ///
@@ -288,7 +291,7 @@ pub(crate) fn run<'py>(
     opts: &Bound<'_, PyDict>,
     check: bool,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Vec<(String, Vec<u64>, Bound<'py, PyByteArray>)>, String)> {
+) -> PyResult<(Vec<Made<'py>>, String)> {
     let o = options(opts)?;
     let given = inputs
         .into_iter()
