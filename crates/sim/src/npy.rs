@@ -34,47 +34,84 @@ pub struct NpyArray {
 /// A text when the file is not a `.npy` file, is cut short or has bytes left over, or holds a kind of element that is no
 /// plain number.
 pub fn read(file: &[u8]) -> Result<NpyArray, String> {
-    let rest = file.strip_prefix(MAGIC).ok_or("not a .npy file (no \\x93NUMPY at the start)")?;
-    let (&[major, _minor], rest) = rest.split_first_chunk::<2>().ok_or("the file ends inside its header")?;
-    let (len, rest) = match major {
-        1 => {
-            let (l, r) = rest.split_first_chunk::<2>().ok_or("the file ends inside its header")?;
-            (u16::from_le_bytes(*l) as usize, r)
-        }
-        2 | 3 => {
-            let (l, r) = rest.split_first_chunk::<4>().ok_or("the file ends inside its header")?;
-            (u32::from_le_bytes(*l) as usize, r)
-        }
-        v => return Err(format!("version {v} of the .npy format is not known")),
-    };
-    if len > MAX_HEADER {
-        return Err(format!("the header claims {len} bytes"));
-    }
-    if rest.len() < len {
-        return Err("the file ends inside its header".into());
-    }
-    let (header, data) = rest.split_at(len);
-    let text = std::str::from_utf8(header).map_err(|_| "the header is not text")?;
-    let h = Header::parse(text)?;
+    let layout = Layout::of(file)?;
+    let elements = file[layout.start..].to_vec();
+    layout.array(elements)
+}
 
-    let (order, kind, width) = type_str(&h.descr)?;
-    let elems = h.shape.iter().try_fold(1u64, |a, &d| a.checked_mul(d));
-    let want = elems.and_then(|n| n.checked_mul(width as u64));
-    if want != Some(data.len() as u64) {
-        return Err(format!(
-            "shape {:?} of {}-byte elements does not fit the {} bytes of data",
-            h.shape,
-            width,
-            data.len()
-        ));
-    }
-    let mut bytes = if h.fortran { from_fortran(data, width, &h.shape) } else { data.to_vec() };
-    if order == '>' && kind != 'V' {
-        for e in bytes.chunks_exact_mut(width) {
-            e.reverse();
+/// The same; the elements stay in the memory of the file.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_owned(mut file: Vec<u8>) -> Result<NpyArray, String> {
+    let layout = Layout::of(&file)?;
+    file.drain(..layout.start);
+    layout.array(file)
+}
+
+/// What a header says, and where the elements start.
+struct Layout {
+    start: usize,
+    order: char,
+    kind: char,
+    width: usize,
+    fortran: bool,
+    shape: Vec<u64>,
+}
+
+impl Layout {
+    fn of(file: &[u8]) -> Result<Layout, String> {
+        let rest = file.strip_prefix(MAGIC).ok_or("not a .npy file (no \\x93NUMPY at the start)")?;
+        let (&[major, _minor], rest) =
+            rest.split_first_chunk::<2>().ok_or("the file ends inside its header")?;
+        let (len, rest) = match major {
+            1 => {
+                let (l, r) = rest.split_first_chunk::<2>().ok_or("the file ends inside its header")?;
+                (u16::from_le_bytes(*l) as usize, r)
+            }
+            2 | 3 => {
+                let (l, r) = rest.split_first_chunk::<4>().ok_or("the file ends inside its header")?;
+                (u32::from_le_bytes(*l) as usize, r)
+            }
+            v => return Err(format!("version {v} of the .npy format is not known")),
+        };
+        if len > MAX_HEADER {
+            return Err(format!("the header claims {len} bytes"));
         }
+        if rest.len() < len {
+            return Err("the file ends inside its header".into());
+        }
+        let (header, data) = rest.split_at(len);
+        let text = std::str::from_utf8(header).map_err(|_| "the header is not text")?;
+        let h = Header::parse(text)?;
+
+        let (order, kind, width) = type_str(&h.descr)?;
+        let elems = h.shape.iter().try_fold(1u64, |a, &d| a.checked_mul(d));
+        let want = elems.and_then(|n| n.checked_mul(width as u64));
+        if want != Some(data.len() as u64) {
+            return Err(format!(
+                "shape {:?} of {}-byte elements does not fit the {} bytes of data",
+                h.shape,
+                width,
+                data.len()
+            ));
+        }
+        let start = file.len() - data.len();
+        Ok(Layout { start, order, kind, width, fortran: h.fortran, shape: h.shape })
     }
-    Ok(NpyArray { kind, width, shape: h.shape, bytes })
+
+    /// The array of these elements, as many as the shape says.
+    fn array(self, mut bytes: Vec<u8>) -> Result<NpyArray, String> {
+        if self.fortran {
+            bytes = from_fortran(&bytes, self.width, &self.shape);
+        }
+        if self.order == '>' && self.kind != 'V' {
+            for e in bytes.chunks_exact_mut(self.width) {
+                e.reverse();
+            }
+        }
+        Ok(NpyArray { kind: self.kind, width: self.width, shape: self.shape, bytes })
+    }
 }
 
 /// Byte order, kind letter and width of a type string such as `<f4`.
@@ -289,8 +326,17 @@ pub fn write(t: &Tensor) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{NpyArray, read_owned, write};
+    use crate::tensor::Tensor;
     use proptest::prelude::*;
+    use tandem_bir::Dtype;
+
+    /// Both ways to read, which must agree.
+    fn read(file: &[u8]) -> Result<NpyArray, String> {
+        let a = super::read(file);
+        assert_eq!(a, read_owned(file.to_vec()));
+        a
+    }
 
     /// `numpy.save` of `numpy.arange(6, dtype='<i2').reshape(2, 3)`, byte for byte (numpy 2).
     fn arange_2x3_i16() -> Vec<u8> {

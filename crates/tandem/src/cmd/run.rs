@@ -367,7 +367,7 @@ pub(super) fn gather(
         let bytes = std::fs::read(file).map_err(|e| {
             vec![Diagnostic::new(codes::U0002, format!("cannot read {}: {e}", file.display()))]
         })?;
-        let t = npy::read(&bytes)
+        let t = npy::read_owned(bytes)
             .and_then(|x| x.into_tensor(name, port.dtype))
             .map_err(|e| bad(format!("input `{name}` from {}: {e}", file.display())))?;
         out.push(t);
