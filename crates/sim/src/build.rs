@@ -362,3 +362,57 @@ impl Ready<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Simulator;
+    use crate::options::RunOptions;
+    use tandem_bir::{Program, text};
+
+    /// Each core fills `n` tensors that lie on the same bytes, one after the other, and reads each of the other core's between two barriers.
+    /// `skew` more barriers stand at the end of core 1.
+    fn exchanges(n: usize, skew: usize) -> Program {
+        let mut src = "bir 1\nprogram \"t\" lnc 2 level lowered\n".to_owned();
+        for c in 0..2 {
+            src += &format!("module @nc0{c} core {c} arch gen3 {{\n func @main {{\n");
+            src += "set @o_set = Internal NeuronSBTensor Local float32 [4 x 8] { loc @o = SB [4, 32] addr 64 allocated }\n";
+            for k in 0..n {
+                src += &format!(
+                    "set @t{k}_set = Internal NeuronSBTensor Local float32 [4 x 8] {{ loc @t{k} = SB [4, 32] addr 0 allocated written_by_another_core }}
+                    set @r{k}_set = Internal NeuronSBTensor Local float32 [4 x 8] {{ loc @r{k} = SB [4, 32] remote @t{k} core {} }}\n",
+                    1 - c
+                );
+            }
+            src += "block b0 {\n";
+            let mut last = String::new();
+            for k in 0..n {
+                src += &format!(
+                    "w{k} = Memset DVE @t{k}[[8,4] [1,8]] float32 {{mode = Const, constant = 1}} {last}
+                    a{k} = CoreBarrier Pool {{id = {}, cores = [0, 1]}} after(w{k})
+                    c{k} = DMACopy DMA @o[[8,4] [1,8]] float32 <- @r{k}[[8,4] [1,8]] float32 after(a{k})
+                    b{k} = CoreBarrier Pool {{id = {}, cores = [0, 1]}} after(c{k})\n",
+                    2 * k,
+                    2 * k + 1
+                );
+                last = format!("after(b{k})");
+            }
+            for k in 0..skew * c {
+                src += &format!("e{k} = CoreBarrier Pool {{id = {}, cores = [0, 1]}}\n", 2 * n + k);
+            }
+            src += "}\n}\n}\n";
+        }
+        text::parse(&src).unwrap_or_else(|e| panic!("{e:?}\n{src}"))
+    }
+
+    fn followed(p: &Program) -> usize {
+        let ready = Simulator::new(p, RunOptions::default()).unwrap_or_else(|e| panic!("{e:?}"));
+        ready.parts[0].overlap.as_ref().map_or(0, |o| o.followed())
+    }
+
+    #[test]
+    fn what_barriers_keep_apart_is_not_followed() {
+        assert_eq!(followed(&exchanges(40, 0)), 0);
+        // Without a way to tell which barrier is which, everything is.
+        assert_eq!(followed(&exchanges(40, 1)), 80);
+    }
+}

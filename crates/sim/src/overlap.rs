@@ -10,7 +10,8 @@
 //! nothing is reported about it, whatever comes first.
 //!
 //! **What is followed.** Only locations that overlap another one on the same core and neither of which names the other as
-//! an alias; where the code of a core has no loops and no branches, only those whose uses are interleaved in program order.
+//! an alias; where the code of a core has no loops and no branches, only those whose uses are interleaved in program order, another
+//! core's uses among them, which the barriers that all cores meet at place there ([`lives`]).
 //! Remote aliases count as the location of the owner. A finding whose read or write takes part in a data race is left out: the
 //! race is the cause.
 //! Operands that linking made an address in a register name the whole memory and are not followed, nor are those of bundles
@@ -20,6 +21,8 @@
 //! wrote (padding that is carried along); bytes of a predicated write that the predicate leaves out. **Reports falsely** in one case:
 //! two names are meant as one tensor, no alias says so, and each name reads only bytes that it has written itself, so that the run shows
 //! no use as a view. From outside that program cannot be told from one with two tensors.
+
+mod lives;
 
 use crate::exec::Arg;
 use crate::machine::{Core, Machine};
@@ -31,7 +34,7 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
-use tandem_bir::{ArchSpec, InstId, MemLocId, MemoryType, Module, Operand};
+use tandem_bir::{ArchSpec, InstId, MemoryType, Module, Operand};
 
 /// Byte never written under the name, and byte last written under it; larger values name the write that destroyed it, the first one
 /// after the last write under the name.
@@ -90,43 +93,17 @@ pub(crate) struct Overlap {
     found: Vec<((usize, usize), Diagnostic)>,
 }
 
-/// First and last use of every tensor in program order; `None` when the module has control flow.
-fn uses(core: &Core<'_>) -> Option<FxHashMap<Key, (u32, u32)>> {
-    let m = core.module;
-    let mut out: FxHashMap<Key, (u32, u32)> = FxHashMap::default();
-    let mut note = |key: Key, n: usize| {
-        let u = out.entry(key).or_insert((n as u32, n as u32));
-        u.1 = n as u32;
-    };
-    if let Some(t) = core.debug {
-        for (n, d) in t.insts.iter().enumerate() {
-            if jumps(&m.insts[d.inst]) {
-                return None;
-            }
-            d.operands.iter().flatten().for_each(|k| note(k | NAMED, n));
-        }
-        return Some(out);
-    }
-    for (n, (_, _, id)) in m.walk().into_iter().enumerate() {
-        let i = &m.insts[id];
-        if jumps(i) {
-            return None;
-        }
-        crate::place::all_aps(i).for_each(|ap| note(ap.loc.as_u32(), n));
-    }
-    Some(out)
-}
-
 /// The tensors of a core that have a place on chip.
 fn candidates<'p>(core: &Core<'p>, arch: &ArchSpec) -> Vec<Candidate<'p>> {
     let mut out = Vec::new();
     let m = core.module;
+    let told = lives::told(core).unwrap_or_default();
     for (l, loc) in m.memlocs.iter() {
         if loc.is_on_chip()
             && loc.allocated
             && !loc.is_remote()
             && !is_whole_memory(loc)
-            && !core.debug.is_some_and(|d| d.tensors.iter().any(|t| t.name == loc.name))
+            && !told.contains_key(loc.name.as_str())
             && let Some(p) = core.places[l.index()]
             && let Some(pitch) = p.pitch.filter(|p| *p > 0)
         {
@@ -180,12 +157,6 @@ fn is_whole_memory(l: &tandem_bir::MemoryLocation) -> bool {
     l.name.starts_with('%')
 }
 
-/// After the instruction program order is not time order.
-fn jumps(i: &tandem_bir::Inst) -> bool {
-    use tandem_bir::Opcode as O;
-    !i.regions().is_empty() || matches!(i.opcode, O::CompareAndBranch | O::UnconditionalBranch | O::Call)
-}
-
 impl Overlap {
     /// Finds the locations to follow; `None` when there are none.
     pub(crate) fn new(
@@ -203,29 +174,16 @@ impl Overlap {
             views: FxHashSet::default(),
             found: Vec::new(),
         };
-        let remote: FxHashSet<(usize, MemLocId)> = modules
-            .iter()
-            .enumerate()
-            .flat_map(|(c, m)| m.memlocs.iter().filter(|(_, l)| l.is_remote()).map(move |(l, _)| (c, l)))
-            .filter_map(|(c, l)| owner(modules, names, c, l).ok())
-            .collect();
-        // Of a container only the names of what other cores use are known.
-        let by_name: rustc_hash::FxHashSet<(usize, &str)> =
-            remote.iter().map(|(c, l)| (*c, modules[*c].memlocs[*l].name.as_str())).collect();
+        let mut lives_of = None;
         for (g, core) in cores.iter().enumerate() {
-            let elsewhere = |x: &Candidate<'_>| by_name.contains(&(g % lnc, x.name));
             let placed = candidates(core, arch);
-            let mut use_of = None;
             for (k, x) in placed.iter().enumerate() {
                 for y in &placed[k + 1..] {
                     if y.buf != x.buf || y.col >= x.col + x.cols {
                         break;
                     }
-                    let uses = use_of.get_or_insert_with(|| uses(core));
-                    if let Some(u) = uses
-                        && !elsewhere(x)
-                        && !elsewhere(y)
-                    {
+                    let all = lives_of.get_or_insert_with(|| lives::lives(modules, names, cores, lnc));
+                    if let Some(u) = &all[g] {
                         let (Some(a), Some(b)) = (u.get(&x.key), u.get(&y.key)) else { continue };
                         if a.1 < b.0 || b.1 < a.0 {
                             continue;
@@ -248,17 +206,16 @@ impl Overlap {
         }
         for (g, core) in cores.iter().enumerate() {
             // A location that other cores use is the tensor of its name.
+            let Some(told) = lives::told(core) else { continue };
             for (l, loc) in core.module.memlocs.iter().filter(|(_, l)| l.is_on_chip()) {
-                let told = core.debug.and_then(|d| d.tensors.iter().position(|t| t.name == loc.name));
-                if let Some(&k) = told.and_then(|t| o.at.get(&(g, t as u32 | NAMED))) {
+                if let Some(&k) = told.get(loc.name.as_str()).and_then(|t| o.at.get(&(g, t | NAMED))) {
                     o.at.insert((g, l.as_u32()), k);
                 }
             }
         }
         for (g, core) in cores.iter().enumerate() {
             let (r, c) = (g / lnc, g % lnc);
-            let remote = core.module.memlocs.iter().filter(|(_, l)| l.is_remote());
-            for l in remote.map(|(l, _)| l) {
+            for l in lives::remote_of(core.module) {
                 if let Ok((oc, ol)) = owner(modules, names, c, l)
                     && let Some(&k) = o.at.get(&(r * lnc + oc, ol.as_u32()))
                 {
@@ -297,6 +254,12 @@ impl Overlap {
                 self.views.insert(pair);
             }
         }
+    }
+
+    /// Number of followed locations.
+    #[cfg(test)]
+    pub(crate) fn followed(&self) -> usize {
+        self.list.len()
     }
 
     fn follow(&mut self, g: usize, x: &Candidate<'_>) -> usize {

@@ -1,5 +1,7 @@
 //! Tensors placed over each other: a finding where both are live, none where one follows the other.
 
+use tandem_backend::container::{WriteOptions, decode, encode};
+use tandem_backend::link::{LinkOptions, link};
 use tandem_bir::diag::{Diagnostic, render};
 use tandem_bir::text;
 use tandem_sim::{RunOptions, Simulator, StopReason};
@@ -106,4 +108,81 @@ fn a_loop_is_followed_in_time_not_in_text() {
     };
     assert_eq!(run(&body(&copy("ra", "a", 0, 8, 1))).len(), 1);
     assert!(run(&body(&(fill("wa", "a", 3) + &copy("ra", "a", 0, 8, 1)))).is_empty());
+}
+
+/// Core 1 reads core 0's `a` between two barriers; `b` of core 0 lies on the same bytes and is written before them, or behind.
+fn read_by_another_core(before: bool, at: &str) -> Vec<Diagnostic> {
+    let module = |c: u32, sets: &str, body: &str| {
+        format!(
+            "module @nc0{c} core {c} arch gen3 {{\nfunc @main {{\n{sets}\nblock b0 {{\n{body}\n}}\n}}\n}}\n"
+        )
+    };
+    let tensor = |name: &str, addr: u32, more: &str| {
+        format!(
+            "set @{name}_set = Internal NeuronSBTensor Local float32 [4 x 8] {{ loc @{name} = SB [4, 32] addr {addr} allocated {more} }}\n"
+        )
+    };
+    let over = |after: &str| {
+        format!(
+            "wb = Memset DVE @b[[8,4] [1,8]] float32 {{mode = Const, constant = 2}} after({after}) !loc k.py:2:1\n"
+        )
+    };
+    let mut core0 =
+        String::from("wa = Memset DVE @a[[8,4] [1,8]] float32 {mode = Const, constant = 1} !loc k.py:1:1\n");
+    if before {
+        core0 += &over("wa:Output");
+    }
+    core0 += &format!(
+        "p = CoreBarrier Pool {{id = 0, cores = [0, 1]}} after({})\n",
+        if before { "wb" } else { "wa" }
+    );
+    core0 += "q = CoreBarrier Pool {id = 1, cores = [0, 1]} after(p)\n";
+    if !before {
+        core0 += &over("q");
+    }
+    let core1 = "p = CoreBarrier Pool {id = 0, cores = [0, 1]}
+        r = DMACopy DMA @c[[8,4] [1,8]] float32 <- @x[[8,4] [1,8]] float32 after(p) !loc k.py:3:1
+        q = CoreBarrier Pool {id = 1, cores = [0, 1]} after(r)";
+    let src = format!(
+        "bir 1\nprogram \"t\" lnc 2 level lowered\n{}{}",
+        module(0, &(tensor("a", 0, "written_by_another_core") + &tensor("b", 16, "")), &core0),
+        module(
+            1,
+            &(tensor("c", 64, "")
+                + "set @x_set = Internal NeuronSBTensor Local float32 [4 x 8] { loc @x = SB [4, 32] remote @a core 0 }"),
+            core1
+        )
+    );
+    let p = text::parse(&src).unwrap_or_else(|e| panic!("{}\n{src}", show(&e)));
+    let o = match at {
+        "lowered" => {
+            Simulator::new(&p, RunOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e))).run()
+        }
+        _ => {
+            let (mut linked, _) = link(&p, LinkOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e)));
+            if at == "bundles" {
+                let (bytes, _) =
+                    encode(&linked, WriteOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e)));
+                linked = decode(&bytes).unwrap_or_else(|e| panic!("{}", show(&[e])));
+            }
+            Simulator::linked(&linked, RunOptions::default()).unwrap_or_else(|e| panic!("{}", show(&e))).run()
+        }
+    };
+    assert_eq!(o.stop, StopReason::Finished, "{}", show(&o.diagnostics));
+    o.diagnostics
+}
+
+#[test]
+fn what_another_core_reads_is_placed_by_the_barriers() {
+    for at in ["lowered", "linked", "bundles"] {
+        let d = read_by_another_core(true, at);
+        assert_eq!(d.len(), 1, "{at}: {}", show(&d));
+        let text = show(&d);
+        assert!(
+            text.contains("S0023") && text.contains("k.py:3:1") && text.contains("k.py:2:1"),
+            "{at}: {text}"
+        );
+        let d = read_by_another_core(false, at);
+        assert!(d.is_empty(), "{at}: {}", show(&d));
+    }
 }
