@@ -218,7 +218,7 @@ impl Simulator {
                 Race::new(lanes, order, pitches, users)
             });
             let overlap = if opts.race_check {
-                Overlap::new(&modules[own.clone()], &names[own], &cores, lnc, arch)
+                Overlap::new(&modules[own.clone()], &names[own], &cores, lnc, arch, opts.memory_limit)
             } else {
                 None
             };

@@ -17,7 +17,7 @@
 //! Operands that linking made an address in a register name the whole memory and are not followed, nor are those of bundles
 //! whose debug table does not name their tensors.
 //!
-//! **May miss**: uses on paths not taken; DRAM; a pair of tensors of which one also reads, as its own, bytes that only the other
+//! **May miss**: uses on paths not taken; DRAM; tensors for whose states there is no room (S0027); a pair of tensors of which one also reads, as its own, bytes that only the other
 //! wrote (padding that is carried along); bytes of a predicated write that the predicate leaves out. **Reports falsely** in one case:
 //! two names are meant as one tensor, no alias says so, and each name reads only bytes that it has written itself, so that the run shows
 //! no use as a view. From outside that program cannot be told from one with two tensors.
@@ -91,7 +91,14 @@ pub(crate) struct Overlap {
     views: FxHashSet<(usize, usize)>,
     /// Findings with their pairs.
     found: Vec<((usize, usize), Diagnostic)>,
+    /// Bytes that the states of followed locations may still take.
+    room: u64,
+    /// Locations left out for lack of it.
+    left_out: FxHashSet<(usize, Key)>,
 }
+
+/// Part of the memory limit that states may take (our choice).
+const PART: u64 = 4;
 
 /// The tensors of a core that have a place on chip.
 fn candidates<'p>(core: &Core<'p>, arch: &ArchSpec) -> Vec<Candidate<'p>> {
@@ -165,6 +172,7 @@ impl Overlap {
         cores: &[Core<'_>],
         lnc: usize,
         arch: &ArchSpec,
+        memory_limit: u64,
     ) -> Option<Overlap> {
         let mut o = Overlap {
             list: Vec::new(),
@@ -173,6 +181,8 @@ impl Overlap {
             killer_of: FxHashMap::default(),
             views: FxHashSet::default(),
             found: Vec::new(),
+            room: memory_limit / PART,
+            left_out: FxHashSet::default(),
         };
         let mut lives_of = None;
         for (g, core) in cores.iter().enumerate() {
@@ -192,8 +202,7 @@ impl Overlap {
                     if x.aliases.contains(&y.name) || y.aliases.contains(&x.name) {
                         continue;
                     }
-                    let i = o.follow(g, x);
-                    let j = o.follow(g, y);
+                    let (Some(i), Some(j)) = (o.follow(g, x), o.follow(g, y)) else { continue };
                     if x.part < y.part + y.rows && y.part < x.part + x.rows {
                         o.list[i].others.push(j);
                         o.list[j].others.push(i);
@@ -201,7 +210,7 @@ impl Overlap {
                 }
             }
         }
-        if o.list.is_empty() {
+        if o.list.is_empty() && o.left_out.is_empty() {
             return None;
         }
         for (g, core) in cores.iter().enumerate() {
@@ -262,10 +271,17 @@ impl Overlap {
         self.list.len()
     }
 
-    fn follow(&mut self, g: usize, x: &Candidate<'_>) -> usize {
+    /// Follows a location; `None` when there is no room for its state.
+    fn follow(&mut self, g: usize, x: &Candidate<'_>) -> Option<usize> {
         if let Some(&k) = self.at.get(&(g, x.key)) {
-            return k;
+            return Some(k);
         }
+        let state = x.rows.saturating_mul(x.cols);
+        let Some(room) = self.room.checked_sub((state as u64).saturating_mul(size_of::<u32>() as u64)) else {
+            self.left_out.insert((g, x.key));
+            return None;
+        };
+        self.room = room;
         self.list.push(Followed {
             name: x.name.to_owned(),
             pitch: x.pitch,
@@ -273,12 +289,12 @@ impl Overlap {
             col: x.col,
             rows: x.rows,
             cols: x.cols,
-            state: vec![NEVER; x.rows.saturating_mul(x.cols)],
+            state: vec![NEVER; state],
             own: 0,
             others: Vec::new(),
         });
         self.at.insert((g, x.key), self.list.len() - 1);
-        self.list.len() - 1
+        Some(self.list.len() - 1)
     }
 }
 
@@ -430,6 +446,16 @@ impl Machine<'_> {
     /// Reports what was found, but for names that are used as one tensor.
     pub(crate) fn overlap_findings(&mut self) {
         let Some(o) = &mut self.overlap else { return };
+        if !o.left_out.is_empty() {
+            let n = o.left_out.len();
+            let tensors =
+                if n == 1 { "one tensor that lies".to_owned() } else { format!("{n} tensors that lie") };
+            let text = format!("{tensors} on bytes of others are not followed");
+            self.diagnostics.push(
+                Diagnostic::new(codes::S0027, text)
+                    .note(format!("states of {} others take the room there is", o.list.len())),
+            );
+        }
         let found = std::mem::take(&mut o.found);
         let real = found.into_iter().filter(|(pair, _)| !o.views.contains(pair)).map(|(_, d)| d);
         self.diagnostics.extend(real);

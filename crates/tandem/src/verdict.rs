@@ -156,6 +156,9 @@ pub fn of_run(program: &Program, diags: &[Diagnostic], outcome: &Outcome, looked
     if !looked.tensors {
         what.push_str(" (without a debug table, tensors placed over each other are not seen)");
     }
+    if outcome.diagnostics.iter().any(|d| d.code == codes::S0027) {
+        what.push_str(" (some tensors placed over each other were not followed)");
+    }
     if let Some(place) = data_use(program) {
         return Verdict::Proved { all_inputs: false, between_cores: false, why: format!("{what}; {place}") };
     }

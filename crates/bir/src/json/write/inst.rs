@@ -240,11 +240,7 @@ impl<'a> Writer<'a, '_> {
             w.operand(o, extra)
         })
     }
-    fn operand(
-        &mut self,
-        o: &'a Operand,
-        extra: Option<&'a Map<String, Value>>,
-    ) -> io::Result<()> {
+    fn operand(&mut self, o: &'a Operand, extra: Option<&'a Map<String, Value>>) -> io::Result<()> {
         let mut f = Fields::new();
         let mut own: &'a Extra = &None;
         match o {
