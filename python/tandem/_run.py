@@ -376,17 +376,18 @@ class Traced:
     def _simulate(self, options):
         return self._results(self.run(options=options))
 
-    def _results(self, result):
-        """What the kernel returns, of torch when an input is; the inputs it writes are updated."""
+    def _results(self, result, update=True):
+        """What the kernel returns, of torch when an input is; the inputs it writes are updated, unless they are to stay."""
         as_torch = any(is_torch(v) for v in self.values.values())
         for name, new in result.updated.items():
             target = self.values[name]
-            if target is not None and new.shape == tuple(self.inputs[name].shape):
+            if update and target is not None and new.shape == tuple(self.inputs[name].shape):
                 store_back(target, new)
         out = []
         for o in self.outputs:
-            if o.alias is not None and self.values[o.alias] is not None and not is_torch(self.values[o.alias]):
-                out.append(self.values[o.alias].reshape(o.shape))
+            given = self.values[o.alias] if update and o.alias is not None else None
+            if given is not None and not is_torch(given):
+                out.append(given.reshape(o.shape))
                 continue
             array = result.outputs[o.name]
             out.append(to_torch(array) if as_torch else array)

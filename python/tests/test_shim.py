@@ -86,3 +86,35 @@ else:
 def test_names():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+IN_PLACE = """
+import nki_cpu_simulator.nki as nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def doubled(x):
+    tile = nl.load(x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nl.store(x, tile)
+    return x
+
+
+def test_in_place():
+    x = np.ones((128, 8), np.float32)
+    y = nki.cpu_simulate(doubled)[1](x)
+    assert (y == 2).all()
+    # A reference that is worked out now sees what the run left.
+    assert (2 * x == y).all()
+"""
+
+
+def test_inputs_stay_when_asked_for(tmp_path):
+    (tmp_path / "test_in_place.py").write_text(IN_PLACE)
+    base = [sys.executable, "-m", "pytest", "-q", "-p", "tandem.nki.pytest", "test_in_place.py"]
+    updated = subprocess.run(base, capture_output=True, text=True, cwd=tmp_path)
+    assert updated.returncode == 1 and "assert (2 * x == y).all()" in updated.stdout, updated.stdout + updated.stderr
+    kept = subprocess.run([*base, "--tandem-keep-inputs"], capture_output=True, text=True, cwd=tmp_path)
+    assert kept.returncode == 0, kept.stdout + kept.stderr

@@ -1,7 +1,8 @@
 """Plug-in for the vendor kernel library's own tests: `pytest -p tandem.nki.pytest --test-mode=simulation`.
 
 `--tandem-report FILE` writes one line of JSON for each kernel a test simulates: operators, findings, times, and the
-largest error against the test's reference. `--tandem-schedules N` runs it under eager, late and N seeds as well, and
+largest error against the test's reference. `--tandem-keep-inputs` leaves the arrays that a kernel writes in place as they were, as a
+device does: for tests whose reference is worked out after the run, from the same arrays. `--tandem-schedules N` runs it under eager, late and N seeds as well, and
 `--tandem-levels` at those levels; all runs must give the same bytes.
 """
 
@@ -20,12 +21,14 @@ from . import shim
 
 shim.install()
 
-_state = {"report": None, "test": None, "schedules": ["eager"], "levels": ["lowered"]}
+_state = {"report": None, "test": None, "schedules": ["eager"], "levels": ["lowered"], "keep": False}
 
 
 def pytest_addoption(parser):
-    parser.getgroup("tandem").addoption(
-        "--tandem-report", metavar="FILE", help="append a line of JSON for each kernel that is simulated"
+    group = parser.getgroup("tandem")
+    group.addoption("--tandem-report", metavar="FILE", help="append a line of JSON for each kernel that is simulated")
+    group.addoption(
+        "--tandem-keep-inputs", action="store_true", help="arrays that a kernel writes in place stay as they were given"
     )
 
 
@@ -33,13 +36,14 @@ def pytest_configure(config):
     schedules = config.getoption("--tandem-schedules", None)
     levels = config.getoption("--tandem-levels", None)
     report = config.getoption("--tandem-report")
+    _state["keep"] = config.getoption("--tandem-keep-inputs")
     # Tests of the library may change the working directory.
     _state["report"] = os.path.abspath(report) if report else None
     if schedules is not None:
         _state["schedules"] = ["eager", "late", *(f"seed={n}" for n in range(schedules))]
     if levels:
         _state["levels"] = levels
-    if report or schedules is not None or levels:
+    if report or schedules is not None or levels or _state["keep"]:
         import tandem.nki
 
         tandem.nki.cpu_simulate = _Recorded
@@ -129,7 +133,7 @@ class _Recorded:
                     elif where := [k for k in first if k not in got or not same_bits(got[k], first[k])]:
                         where = where[0]
                         raise AssertionError(f"{level}/{schedule} gives other bytes in `{where}` than the first run")
-            return traced._results(run)
+            return traced._results(run, update=not _state["keep"])
         except BaseException as e:
             row["failed"] = type(e).__name__
             row["why"] = getattr(e, "findings", None) or str(e)
