@@ -62,6 +62,7 @@ pub(crate) struct Options {
     pub(crate) schedule: Schedule,
     pub(crate) birsim: bool,
     pub(crate) step_limit: Option<u64>,
+    pub(crate) memory_limit: Option<u64>,
     pub(crate) race_check: bool,
     pub(crate) uninit: Uninit,
 }
@@ -119,6 +120,9 @@ impl Options {
         }
         if let Some(n) = self.step_limit {
             o.step_limit = n;
+        }
+        if let Some(n) = self.memory_limit {
+            o.memory_limit = n;
         }
         o
     }

@@ -64,6 +64,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         "schedule",
         "numeric_profile",
         "max_steps",
+        "max_memory",
         "race_check",
         "uninit",
     ];
@@ -124,6 +125,7 @@ fn options(d: &Bound<'_, PyDict>) -> PyResult<Options> {
         schedule,
         birsim: word(d, "numeric_profile", &[("hw", false), ("birsim", true)])?.unwrap_or(false),
         step_limit: one(d, "max_steps")?,
+        memory_limit: one::<u64>(d, "max_memory")?.map(|gib| gib.saturating_mul(1 << 30)),
         race_check: one(d, "race_check")?.unwrap_or(true),
         uninit: word(d, "uninit", &[("error", Uninit::Error), ("warn", Uninit::Warn), ("off", Uninit::Off)])?
             .unwrap_or(Uninit::Error),

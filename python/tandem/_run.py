@@ -44,6 +44,8 @@ class Options:
     schedule: str | None = None
     numeric_profile: str | None = None
     max_steps: int | None = None
+    #: Memory that a simulation may take, in GiB (8).
+    max_memory: int | None = None
     race_check: bool | None = None
     #: Use of bytes that nothing has written: error, warn, off.
     uninit: str | None = None

@@ -208,6 +208,14 @@ def test_memory_of_large_tensors(kernel, value, most):
     assert float(done.stdout) < most
 
 
+def test_limit_of_memory():
+    traced = tandem.trace(k.swap[2], X)
+    with pytest.raises(tandem.RunError) as e:
+        traced.run(max_memory=0)
+    assert e.value.code == "S0005"
+    traced.run(max_memory=1)
+
+
 # -- torch -----------------------------------------------------------------------------------------------------------
 
 

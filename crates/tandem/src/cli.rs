@@ -289,6 +289,9 @@ pub struct RunArgs {
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
+    /// Memory that the simulation may take (default 8).
+    #[arg(long, value_name = "GIB")]
+    pub max_memory: Option<u64>,
     /// What the use of bytes that nothing has written is.
     #[arg(long, value_enum, default_value_t = Uninit::Error)]
     pub uninit: Uninit,
@@ -364,6 +367,9 @@ pub struct TimeArgs {
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
+    /// Memory that the simulation may take (default 8).
+    #[arg(long, value_name = "GIB")]
+    pub max_memory: Option<u64>,
     /// Write every execution as a Perfetto trace (open it in Perfetto's viewer); a name that ends in `.json` gets the array of
     /// Chrome trace events that the reference compiler's `perf_sim` writes.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep", "list_params"])]
@@ -394,6 +400,9 @@ pub struct ReportArgs {
     /// Stop after this many instructions.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
+    /// Memory that the simulation may take (default 8).
+    #[arg(long, value_name = "GIB")]
+    pub max_memory: Option<u64>,
     /// Formulas of the costs: `doc` (published figures), `hwm` (the reference compiler's), `unit` (1 ns each).
     #[arg(long, default_value = "doc", value_name = "NAME")]
     pub back_end: String,
@@ -425,6 +434,7 @@ impl RunArgs {
             stats: None,
             no_race_check: false,
             max_steps: None,
+            max_memory: None,
             uninit: Uninit::Error,
             fill: "ff".to_owned(),
             format: ReportFormat::Text,
@@ -436,9 +446,14 @@ impl RunArgs {
         }
     }
 
-    /// The same run with these inputs and at most so many instructions.
-    pub fn fed(self, inputs: &[String], random: Option<u64>, max_steps: Option<u64>) -> RunArgs {
-        RunArgs { inputs: inputs.to_vec(), random, max_steps, ..self }
+    /// The same run with these inputs.
+    pub fn fed(self, inputs: &[String], random: Option<u64>) -> RunArgs {
+        RunArgs { inputs: inputs.to_vec(), random, ..self }
+    }
+
+    /// The same run with at most so many instructions and so much memory.
+    pub fn within(self, max_steps: Option<u64>, max_memory: Option<u64>) -> RunArgs {
+        RunArgs { max_steps, max_memory, ..self }
     }
 }
 
@@ -446,14 +461,17 @@ impl TimeArgs {
     /// The functional run that is timed.
     pub fn run_args(&self) -> RunArgs {
         let run = RunArgs::plain(&self.files, &self.compile);
-        RunArgs { level: self.level, ..run.fed(&self.inputs, self.random, self.max_steps) }
+        let run = run.fed(&self.inputs, self.random).within(self.max_steps, self.max_memory);
+        RunArgs { level: self.level, ..run }
     }
 }
 
 impl ReportArgs {
     /// The functional run that is shown.
     pub fn run_args(&self) -> RunArgs {
-        RunArgs::plain(&self.files, &self.compile).fed(&self.inputs, self.random, self.max_steps)
+        RunArgs::plain(&self.files, &self.compile)
+            .fed(&self.inputs, self.random)
+            .within(self.max_steps, self.max_memory)
     }
 }
 

@@ -26,6 +26,9 @@ pub fn arguments(a: &RunArgs) -> Vec<String> {
     if let Some(n) = a.max_steps {
         value("max-steps", n.to_string());
     }
+    if let Some(n) = a.max_memory {
+        value("max-memory", n.to_string());
+    }
     if a.no_race_check {
         out.push("--no-race-check".to_owned());
     }
@@ -206,7 +209,7 @@ mod tests {
     #[test]
     fn arguments_read_back_to_the_same_run() {
         let given = "tandem run k.bir --level bir --schedule seed=7 --numeric-profile birsim --uninit warn --fill random=3 \
-                     --random 5 --max-steps 99 --no-race-check --target trn2 --lnc 2 --sendrecv-to-gpsimd-max-bpp 24 \
+                     --random 5 --max-steps 99 --max-memory 16 --no-race-check --target trn2 --lnc 2 --sendrecv-to-gpsimd-max-bpp 24 \
                      --transport dma --ptcom notify --ptcom-barrier-distance 2 --local-allreduce never --ranks 3 \
                      --sb2sb-repack --sb2sb-elide-end-barrier --run-shared-allocation-before-post-sched \
                      --enable-remote-semaphore-dma --separate-lifetime-corebarriers --skip-barrier-checker --strict-2-24";

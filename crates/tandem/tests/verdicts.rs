@@ -83,6 +83,8 @@ fn verdicts_of_run() {
     let r = tandem(&d, &["run", "clean.bir", "--random", "1", "--max-steps", "1"]);
     assert!(line_of(&r).starts_with("verdict: not covered: stopped after"), "{}", r.out);
     assert_eq!(r.exit, 1);
+    let r = tandem(&d, &["run", "clean.bir", "--random", "1", "--max-memory", "0"]);
+    assert!(r.exit == 3 && r.err.contains("S0005"), "{} {}", r.exit, r.err);
     let r = tandem(&d, &["run", "race.bir", "--random", "1", "--fail-on", "never"]);
     assert_eq!((r.exit, line_of(&r).as_str()), (0, "verdict: refuted: S0020 (data race)"));
     let r = tandem(&d, &["run", "race.bir", "--random", "1", "--format", "json"]);

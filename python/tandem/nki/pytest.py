@@ -2,7 +2,7 @@
 
 `--tandem-report FILE` writes one line of JSON for each kernel a test simulates: operators, findings, times, and the
 largest error against the test's reference. `--tandem-keep-inputs` leaves the arrays that a kernel writes in place as they were, as a
-device does: for tests whose reference is worked out after the run, from the same arrays. `--tandem-schedules N` runs it under eager, late and N seeds as well, and
+device does: for tests whose reference is worked out after the run, from the same arrays. `--tandem-max-memory GIB` allows more than 8 GiB. `--tandem-schedules N` runs it under eager, late and N seeds as well, and
 `--tandem-levels` at those levels; all runs must give the same bytes.
 """
 
@@ -21,12 +21,13 @@ from . import shim
 
 shim.install()
 
-_state = {"report": None, "test": None, "schedules": ["eager"], "levels": ["lowered"], "keep": False}
+_state = {"report": None, "test": None, "schedules": ["eager"], "levels": ["lowered"], "keep": False, "max_memory": None}
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("tandem")
     group.addoption("--tandem-report", metavar="FILE", help="append a line of JSON for each kernel that is simulated")
+    group.addoption("--tandem-max-memory", metavar="GIB", type=int, help="memory that a simulation may take (default 8)")
     group.addoption(
         "--tandem-keep-inputs", action="store_true", help="arrays that a kernel writes in place stay as they were given"
     )
@@ -37,13 +38,14 @@ def pytest_configure(config):
     levels = config.getoption("--tandem-levels", None)
     report = config.getoption("--tandem-report")
     _state["keep"] = config.getoption("--tandem-keep-inputs")
+    _state["max_memory"] = config.getoption("--tandem-max-memory")
     # Tests of the library may change the working directory.
     _state["report"] = os.path.abspath(report) if report else None
     if schedules is not None:
         _state["schedules"] = ["eager", "late", *(f"seed={n}" for n in range(schedules))]
     if levels:
         _state["levels"] = levels
-    if report or schedules is not None or levels or _state["keep"]:
+    if report or schedules is not None or levels or _state["keep"] or _state["max_memory"] is not None:
         import tandem.nki
 
         tandem.nki.cpu_simulate = _Recorded
@@ -124,7 +126,9 @@ class _Recorded:
             for level in _state["levels"]:
                 for schedule in _state["schedules"]:
                     at = clock()
-                    run = traced.run(level=level, schedule=schedule, check=False, uninit="warn")
+                    run = traced.run(
+                        level=level, schedule=schedule, check=False, uninit="warn", max_memory=_state["max_memory"]
+                    )
                     row["runs"][f"{level}/{schedule}"] = clock() - at
                     row["findings"] += [f for f in run.findings if f not in row["findings"]]
                     got = {**run.outputs, **run.updated}

@@ -394,7 +394,7 @@ codes! {
     S0002 Unsupported Error "instruction not simulated" "The simulator has no model of this type of instruction, or of this form of it. Nothing was computed; no output is written.";
     S0003 Finding Error "run-time offset out of bounds" "An offset read from a register or from memory moves an access outside its tensor, and the instruction says that this is an error.";
     S0004 Finding Error "undefined register" "A register is used before anything was written to it. On the machine its content would be arbitrary.";
-    S0005 Unsupported Error "simulation needs too much memory" "The locations that the program uses need more bytes than the limit given for a simulation. Raise the limit, or make the tensors smaller.";
+    S0005 Unsupported Error "simulation needs too much memory" "The locations that the program uses need more bytes than the limit given for a simulation. Raise the limit (`--max-memory`), or make the tensors smaller.";
     S0006 Finding Error "location outside its memory" "A placed location does not fit into the memory it lies in (partitions, bytes per partition, PSUM banks).";
     S0007 Finding Error "storage of an alias not found" "A location stands for one of another core, and that one does not exist.";
     S0008 Input Error "constant cannot be read" "The payload of a constant is missing, is no .npy file, or has another size than its location.";

@@ -295,6 +295,9 @@ pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
     if let Some(n) = a.max_steps {
         o.step_limit = n;
     }
+    if let Some(gib) = a.max_memory {
+        o.memory_limit = gib.saturating_mul(1 << 30);
+    }
     Ok(o)
 }
 
@@ -393,7 +396,8 @@ pub(super) fn gather(
                 .collect());
         };
         for name in missing {
-            let limit = RunOptions::default().memory_limit;
+            let limit =
+                a.max_memory.map_or(RunOptions::default().memory_limit, |gib| gib.saturating_mul(1 << 30));
             let t = random::random_tensor(seed, &name, port.dtype, &port.shape, limit)
                 .ok_or_else(|| bad(format!("input `{name}` is too large to make")))?;
             out.push(t);
