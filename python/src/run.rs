@@ -279,7 +279,8 @@ pub(crate) fn explain(
 type Made<'py> = (String, Vec<u64>, Bound<'py, PyByteArray>);
 
 #[pyfunction]
-/// Simulates. Inputs are `(name, element type, shape, bytes)`, the bytes as a buffer that is read once; `extra` names inputs whose new values are wanted.
+/// Simulates. Inputs are `(name, element type, shape, bytes)`, the bytes as a buffer that is read once;
+/// `extra` names inputs whose new values are wanted.
 ///
 /// Returns the outputs as `(name, shape, bytes)` — none unless every core reached its end — and a report as JSON.
 #[pyo3(signature = (kernel, inputs, extra, constants, opts, check=true, progress=None))]

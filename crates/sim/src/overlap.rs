@@ -17,9 +17,9 @@
 //! Operands that linking made an address in a register name the whole memory and are not followed, nor are those of bundles
 //! whose debug table does not name their tensors.
 //!
-//! **May miss**: uses on paths not taken; DRAM; tensors for whose states there is no room (S0027); a pair of tensors of which one also reads, as its own, bytes that only the other
-//! wrote (padding that is carried along); bytes of a predicated write that the predicate leaves out. **Reports falsely** in one case:
-//! two names are meant as one tensor, no alias says so, and each name reads only bytes that it has written itself, so that the run shows
+//! **May miss**: uses on paths not taken; DRAM; tensors for whose states there is no room (S0027); a pair of tensors of which one
+//! also reads, as its own, bytes that only the other wrote (padding that is carried along); bytes of a predicated write that the
+//! predicate leaves out. **Reports falsely** in one case: two names are meant as one tensor, no alias says so, and each name reads only bytes that it has written itself, so that the run shows
 //! no use as a view. From outside that program cannot be told from one with two tensors.
 
 mod lives;
@@ -29,6 +29,7 @@ use crate::machine::{Core, Machine};
 use crate::memory::View;
 use crate::place::{Names, owner};
 use crate::race::Role;
+use lives::{Told, lives, remote_of, told};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -101,16 +102,15 @@ pub(crate) struct Overlap {
 const PART: u64 = 4;
 
 /// The tensors of a core that have a place on chip.
-fn candidates<'p>(core: &Core<'p>, arch: &ArchSpec) -> Vec<Candidate<'p>> {
+fn candidates<'p>(core: &Core<'p>, told: Option<&Told<'_>>, arch: &ArchSpec) -> Vec<Candidate<'p>> {
     let mut out = Vec::new();
     let m = core.module;
-    let told = lives::told(core).unwrap_or_default();
     for (l, loc) in m.memlocs.iter() {
         if loc.is_on_chip()
             && loc.allocated
             && !loc.is_remote()
             && !is_whole_memory(loc)
-            && !told.contains_key(loc.name.as_str())
+            && !told.is_some_and(|t| t.contains_key(loc.name.as_str()))
             && let Some(p) = core.places[l.index()]
             && let Some(pitch) = p.pitch.filter(|p| *p > 0)
         {
@@ -184,15 +184,16 @@ impl Overlap {
             room: memory_limit / PART,
             left_out: FxHashSet::default(),
         };
+        let told: Vec<Option<Told<'_>>> = cores.iter().map(told).collect();
         let mut lives_of = None;
         for (g, core) in cores.iter().enumerate() {
-            let placed = candidates(core, arch);
+            let placed = candidates(core, told[g].as_ref(), arch);
             for (k, x) in placed.iter().enumerate() {
                 for y in &placed[k + 1..] {
                     if y.buf != x.buf || y.col >= x.col + x.cols {
                         break;
                     }
-                    let all = lives_of.get_or_insert_with(|| lives::lives(modules, names, cores, lnc));
+                    let all = lives_of.get_or_insert_with(|| lives(modules, names, cores, &told, lnc));
                     if let Some(u) = &all[g] {
                         let (Some(a), Some(b)) = (u.get(&x.key), u.get(&y.key)) else { continue };
                         if a.1 < b.0 || b.1 < a.0 {
@@ -215,7 +216,7 @@ impl Overlap {
         }
         for (g, core) in cores.iter().enumerate() {
             // A location that other cores use is the tensor of its name.
-            let Some(told) = lives::told(core) else { continue };
+            let Some(told) = &told[g] else { continue };
             for (l, loc) in core.module.memlocs.iter().filter(|(_, l)| l.is_on_chip()) {
                 if let Some(&k) = told.get(loc.name.as_str()).and_then(|t| o.at.get(&(g, t | NAMED))) {
                     o.at.insert((g, l.as_u32()), k);
@@ -224,7 +225,7 @@ impl Overlap {
         }
         for (g, core) in cores.iter().enumerate() {
             let (r, c) = (g / lnc, g % lnc);
-            for l in lives::remote_of(core.module) {
+            for l in remote_of(core.module) {
                 if let Ok((oc, ol)) = owner(modules, names, c, l)
                     && let Some(&k) = o.at.get(&(r * lnc + oc, ol.as_u32()))
                 {

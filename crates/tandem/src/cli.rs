@@ -451,6 +451,12 @@ impl RunArgs {
         RunArgs { inputs: inputs.to_vec(), random, ..self }
     }
 
+    /// Bytes that the simulation may take.
+    pub fn memory_limit(&self) -> u64 {
+        let gib = |n: u64| n.saturating_mul(1 << 30);
+        self.max_memory.map_or(tandem_sim::RunOptions::default().memory_limit, gib)
+    }
+
     /// The same run with at most so many instructions and so much memory.
     pub fn within(self, max_steps: Option<u64>, max_memory: Option<u64>) -> RunArgs {
         RunArgs { max_steps, max_memory, ..self }

@@ -2,7 +2,8 @@
 
 `--tandem-report FILE` writes one line of JSON for each kernel a test simulates: operators, findings, times, and the
 largest error against the test's reference. `--tandem-keep-inputs` leaves the arrays that a kernel writes in place as they were, as a
-device does: for tests whose reference is worked out after the run, from the same arrays. `--tandem-max-memory GIB` allows more than 8 GiB. `--tandem-schedules N` runs it under eager, late and N seeds as well, and
+device does: for tests whose reference is worked out after the run, from the same arrays. `--tandem-max-memory GIB` allows more
+than 8 GiB. `--tandem-schedules N` runs it under eager, late and N seeds as well, and
 `--tandem-levels` at those levels; all runs must give the same bytes.
 """
 
@@ -134,8 +135,7 @@ class _Recorded:
                     got = {**run.outputs, **run.updated}
                     if first is None:
                         first = got
-                    elif where := [k for k in first if k not in got or not same_bits(got[k], first[k])]:
-                        where = where[0]
+                    elif where := next((k for k in first if k not in got or not same_bits(got[k], first[k])), None):
                         raise AssertionError(f"{level}/{schedule} gives other bytes in `{where}` than the first run")
             return traced._results(run, update=not _state["keep"])
         except BaseException as e:

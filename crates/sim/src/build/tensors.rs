@@ -6,6 +6,7 @@ use crate::npy;
 use crate::place::{Place, at_loc, view_of};
 use crate::tensor::{Tensor, byte_len, describe};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use tandem_bir::diag::{Diagnostic, codes};
 use tandem_bir::entity::EntityRef as _;
 use tandem_bir::{AccessPattern, CoreId, MemLocId, Port};
@@ -15,6 +16,7 @@ struct Load {
     tensor: usize,
     views: Vec<View>,
 }
+
 impl Ready<'_> {
     /// Inputs that [`Ready::set_inputs`] wants.
     pub fn wanted(&self) -> &[Port] {
@@ -28,7 +30,7 @@ impl Ready<'_> {
     pub fn set_inputs(&mut self, inputs: &[Tensor]) -> Result<(), Vec<Diagnostic>> {
         for load in self.loads(inputs)? {
             for v in &load.views {
-                self.store_at(v, &inputs[load.tensor].bytes);
+                self.store(v, Cow::Borrowed(&inputs[load.tensor].bytes));
             }
         }
         Ok(())
@@ -49,17 +51,10 @@ impl Ready<'_> {
             let mut views = load.views;
             let last = if left[load.tensor] == 0 { views.pop() } else { None };
             for v in &views {
-                self.store_at(v, bytes);
+                self.store(v, Cow::Borrowed(bytes));
             }
-            match last {
-                Some(v) if v.is_all_of(self.machine.mem.bytes(v.buf).len()) => {
-                    self.machine.mem.replace(v.buf, std::mem::take(bytes));
-                    if let Some(u) = &mut self.machine.undef {
-                        u.give(&v);
-                    }
-                }
-                Some(v) => self.store_at(&v, bytes),
-                None => {}
+            if let Some(v) = last {
+                self.store(&v, Cow::Owned(std::mem::take(bytes)));
             }
         }
         Ok(())
@@ -157,10 +152,16 @@ impl Ready<'_> {
         Ok(Some(v))
     }
 
-    /// Writes a location's whole content.
-    fn store_at(&mut self, v: &View, bytes: &[u8]) {
-        self.machine.mem.fill(v.buf);
-        self.machine.mem.scatter(v, bytes);
+    /// Writes a location's whole content; where it is all of a buffer, bytes that nobody else has become that buffer.
+    fn store(&mut self, v: &View, bytes: Cow<'_, [u8]>) {
+        let mem = &mut self.machine.mem;
+        match bytes {
+            Cow::Owned(bytes) if v.is_all_of(mem.bytes(v.buf).len()) => mem.replace(v.buf, bytes),
+            bytes => {
+                mem.fill(v.buf);
+                mem.scatter(v, &bytes);
+            }
+        }
         if let Some(u) = &mut self.machine.undef {
             u.give(v);
         }
@@ -205,7 +206,9 @@ impl Ready<'_> {
                 let stored = bytes.and_then(|t| {
                     let room =
                         self.room_for((s, g), l, t.bytes.len()).map_err(|e| format!("`{file}`: {e}"))?;
-                    room.iter().for_each(|v| self.store_at(v, &t.bytes));
+                    if let Some(v) = room {
+                        self.store(&v, Cow::Owned(t.bytes));
+                    }
                     Ok(())
                 });
                 if let Err(e) = stored {
@@ -215,6 +218,7 @@ impl Ready<'_> {
         }
         if errs.is_empty() { Ok(()) } else { Err(errs) }
     }
+
     /// The output tensors. A buffer that is all of one tensor is handed over, not copied.
     pub(super) fn outputs(&mut self, finished: bool) -> Vec<Tensor> {
         let mut found = Vec::new();

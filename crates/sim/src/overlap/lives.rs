@@ -13,6 +13,9 @@ use tandem_bir::{Attr, Inst, MemLocId, Module, Opcode};
 /// First and last place of a tensor's uses.
 type Life = (u32, u32);
 
+/// Places of the tensors of a debug table by name.
+pub(super) type Told<'p> = FxHashMap<&'p str, u32>;
+
 /// The uses of a core in program order.
 struct Order {
     of: FxHashMap<Key, Life>,
@@ -27,12 +30,12 @@ pub(super) fn lives(
     modules: &[&Module],
     names: &[Names<'_>],
     cores: &[Core<'_>],
+    told: &[Option<Told<'_>>],
     lnc: usize,
 ) -> Vec<Option<FxHashMap<Key, Life>>> {
     let mut orders: Vec<Option<Order>> = cores.iter().map(|c| order(c, lnc)).collect();
     let meets: Vec<Option<Vec<u32>>> =
         orders.iter_mut().map(|o| o.as_mut().map(|o| std::mem::take(&mut o.meets))).collect();
-    let told: Vec<Option<FxHashMap<&str, u32>>> = cores.iter().map(told).collect();
     for (g, core) in cores.iter().enumerate() {
         let (first, c) = (g / lnc * lnc, g % lnc);
         let uses = match &mut orders[g] {
@@ -66,8 +69,8 @@ pub(super) fn remote_of(m: &Module) -> impl Iterator<Item = MemLocId> {
 }
 
 /// The tensors of a debug table by name, of equal names the first.
-pub(super) fn told<'p>(core: &Core<'p>) -> Option<FxHashMap<&'p str, u32>> {
-    let mut out = FxHashMap::default();
+pub(super) fn told<'p>(core: &Core<'p>) -> Option<Told<'p>> {
+    let mut out = Told::default();
     for (t, k) in core.debug?.tensors.iter().zip(0..) {
         out.entry(t.name.as_str()).or_insert(k);
     }

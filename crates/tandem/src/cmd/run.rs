@@ -284,6 +284,7 @@ pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
         fill: Fill::parse(&a.fill).ok_or_else(|| {
             Diagnostic::new(codes::U0001, format!("unknown fill `{}`; known: ff, nan4, random=N", a.fill))
         })?,
+        memory_limit: a.memory_limit(),
         ..RunOptions::default()
     };
     if let Some(n) = a.compile.ranks {
@@ -294,9 +295,6 @@ pub(super) fn options(a: &RunArgs) -> Result<RunOptions, Diagnostic> {
     }
     if let Some(n) = a.max_steps {
         o.step_limit = n;
-    }
-    if let Some(gib) = a.max_memory {
-        o.memory_limit = gib.saturating_mul(1 << 30);
     }
     Ok(o)
 }
@@ -396,9 +394,7 @@ pub(super) fn gather(
                 .collect());
         };
         for name in missing {
-            let limit =
-                a.max_memory.map_or(RunOptions::default().memory_limit, |gib| gib.saturating_mul(1 << 30));
-            let t = random::random_tensor(seed, &name, port.dtype, &port.shape, limit)
+            let t = random::random_tensor(seed, &name, port.dtype, &port.shape, a.memory_limit())
                 .ok_or_else(|| bad(format!("input `{name}` is too large to make")))?;
             out.push(t);
             made.push(name);
